@@ -22,7 +22,11 @@ pub fn countersign() -> &'static Path {
     BINARY.get_or_init(|| {
         if let Some(given) = std::env::var_os("COUNTERSIGN_BIN") {
             let given = PathBuf::from(given);
-            assert!(given.is_file(), "COUNTERSIGN_BIN names no file: {}", given.display());
+            assert!(
+                given.is_file(),
+                "COUNTERSIGN_BIN names no file: {}",
+                given.display()
+            );
             return given;
         }
         build()
@@ -39,7 +43,14 @@ fn build() -> PathBuf {
     let target = profile.parent().expect("a profile lies in a target folder");
     let mut cargo = Command::new(env!("CARGO"));
     cargo
-        .args(["build", "--quiet", "--package", "countersign", "--bin", "countersign"])
+        .args([
+            "build",
+            "--quiet",
+            "--package",
+            "countersign",
+            "--bin",
+            "countersign",
+        ])
         .arg("--manifest-path")
         .arg(root().join("Cargo.toml"))
         .arg("--target-dir")

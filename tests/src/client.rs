@@ -50,7 +50,9 @@ impl Client {
         std::thread::spawn(move || {
             let mut chunk = [0; 8192];
             while let Ok(n @ 1..) = errors.read(&mut chunk) {
-                kept.lock().expect("no panic while held").extend_from_slice(&chunk[..n]);
+                kept.lock()
+                    .expect("no panic while held")
+                    .extend_from_slice(&chunk[..n]);
             }
         });
         Self {
@@ -71,7 +73,11 @@ impl Client {
 
     /// Writes bytes as they are.
     pub fn raw(&mut self, bytes: &[u8]) {
-        assert!(self.try_raw(bytes), "the process does not read any more: {}", self.stderr());
+        assert!(
+            self.try_raw(bytes),
+            "the process does not read any more: {}",
+            self.stderr()
+        );
     }
 
     /// Writes bytes as they are; false when nobody reads them any more.
@@ -203,7 +209,9 @@ impl Client {
         let mut params = json!({});
         loop {
             let answer = self.request("tools/list", &params);
-            let result = answer.get("result").unwrap_or_else(|| panic!("no list: {answer}"));
+            let result = answer
+                .get("result")
+                .unwrap_or_else(|| panic!("no list: {answer}"));
             let page = result["tools"].as_array().expect("a list of tools");
             tools.extend(page.iter().cloned());
             match result.get("nextCursor") {
@@ -289,7 +297,9 @@ pub fn refusal(answer: &Value) -> Option<String> {
 /// The code of a refusal's problem document.
 pub fn code(answer: &Value) -> Option<String> {
     let result = &answer["result"];
-    let document = result.get("structuredContent").or_else(|| answer["error"].get("data"))?;
+    let document = result
+        .get("structuredContent")
+        .or_else(|| answer["error"].get("data"))?;
     Some(document.get("code")?.as_str()?.to_owned())
 }
 
@@ -302,7 +312,12 @@ pub fn text(answer: &Value) -> String {
 }
 
 fn parse(line: &[u8]) -> Value {
-    assert_eq!(line.last(), Some(&b'\n'), "a line without its end: {:?}", String::from_utf8_lossy(line));
+    assert_eq!(
+        line.last(),
+        Some(&b'\n'),
+        "a line without its end: {:?}",
+        String::from_utf8_lossy(line)
+    );
     let value: Value = serde_json::from_slice(line)
         .unwrap_or_else(|error| panic!("not JSON ({error}): {:?}", String::from_utf8_lossy(line)));
     assert!(value.is_object(), "not an object: {value}");

@@ -10,13 +10,17 @@ use std::sync::OnceLock;
 pub fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
-        let base = std::env::var_os("COUNTERSIGN_PEERS").map(PathBuf::from).unwrap_or_else(|| {
-            std::env::var_os("XDG_CACHE_HOME")
-                .map(PathBuf::from)
-                .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))
-                .unwrap_or_default()
-                .join("countersign-peers")
-        });
+        let base = std::env::var_os("COUNTERSIGN_PEERS")
+            .map(PathBuf::from)
+            .unwrap_or_else(|| {
+                std::env::var_os("XDG_CACHE_HOME")
+                    .map(PathBuf::from)
+                    .or_else(|| {
+                        std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"))
+                    })
+                    .unwrap_or_default()
+                    .join("countersign-peers")
+            });
         let current = base.join("current");
         assert!(
             current.join("installed").is_file(),
@@ -69,26 +73,47 @@ pub fn github() -> Vec<String> {
 
 /// PyPI mcp-server-time.
 pub fn time() -> Vec<String> {
-    vec![python_current("mcp-server-time"), "--local-timezone".into(), "UTC".into()]
+    vec![
+        python_current("mcp-server-time"),
+        "--local-timezone".into(),
+        "UTC".into(),
+    ]
 }
 
 /// PyPI mcp-server-git over one repository.
 pub fn git(repository: &str) -> Vec<String> {
-    vec![python_current("mcp-server-git"), "--repository".into(), repository.into()]
+    vec![
+        python_current("mcp-server-git"),
+        "--repository".into(),
+        repository.into(),
+    ]
 }
 
 /// PyPI mcp-server-sqlite over one file.
 pub fn sqlite(file: &str) -> Vec<String> {
-    vec![python_previous("mcp-server-sqlite"), "--db-path".into(), file.into()]
+    vec![
+        python_previous("mcp-server-sqlite"),
+        "--db-path".into(),
+        file.into(),
+    ]
 }
 
 fn npm(name: &str, arguments: &[&str]) -> Vec<String> {
-    let mut command = vec![node(), node_module(&format!("@modelcontextprotocol/{name}/dist/index.js"))];
+    let mut command = vec![
+        node(),
+        node_module(&format!("@modelcontextprotocol/{name}/dist/index.js")),
+    ];
     command.extend(arguments.iter().map(|argument| (*argument).to_owned()));
     command
 }
 
 fn text(path: PathBuf) -> String {
-    assert!(path.exists(), "a pinned peer is missing: {}", path.display());
-    path.into_os_string().into_string().expect("a cache path is text")
+    assert!(
+        path.exists(),
+        "a pinned peer is missing: {}",
+        path.display()
+    );
+    path.into_os_string()
+        .into_string()
+        .expect("a cache path is text")
 }

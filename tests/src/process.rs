@@ -90,7 +90,9 @@ pub fn terminate(pid: u32) {
 
 #[cfg(unix)]
 fn signal(pid: u32, signal: rustix::process::Signal) {
-    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    let pid = i32::try_from(pid)
+        .ok()
+        .and_then(rustix::process::Pid::from_raw);
     let _ = rustix::process::kill_process(pid.expect("a process id"), signal);
 }
 

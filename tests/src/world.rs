@@ -52,7 +52,11 @@ impl World {
             .expect("a temporary folder");
         std::fs::write(folder.path().join("passphrase"), "correct horse\n").expect("written");
         std::fs::create_dir(folder.path().join("files")).expect("created");
-        Self { folder, secrets: Secrets::File, environment: Vec::new() }
+        Self {
+            folder,
+            secrets: Secrets::File,
+            environment: Vec::new(),
+        }
     }
 
     /// The same with another place for secrets and more of the environment.
@@ -91,7 +95,10 @@ impl World {
 
     /// The same as text.
     pub fn text_path(&self, relative: &str) -> String {
-        self.path(relative).to_str().expect("a temporary path is text").to_owned()
+        self.path(relative)
+            .to_str()
+            .expect("a temporary path is text")
+            .to_owned()
     }
 
     /// The binary with the little environment that clients give: HOME, PATH and the world's own two.
@@ -116,7 +123,8 @@ impl World {
     /// Runs a command to its end.
     pub fn cs(&self, arguments: &[&str]) -> Said {
         Said::of(
-            self.command(arguments)
+            &self
+                .command(arguments)
                 .stdin(std::process::Stdio::null())
                 .output()
                 .expect("the binary starts"),
@@ -126,14 +134,24 @@ impl World {
     /// Runs a command that has to succeed; its stdout.
     pub fn must(&self, arguments: &[&str]) -> String {
         let said = self.cs(arguments);
-        assert_eq!(said.code, 0, "countersign {}: {said:?}", arguments.join(" "));
+        assert_eq!(
+            said.code,
+            0,
+            "countersign {}: {said:?}",
+            arguments.join(" ")
+        );
         said.stdout
     }
 
     /// Runs a command that has to fail; what it said.
     pub fn fails(&self, arguments: &[&str]) -> Said {
         let said = self.cs(arguments);
-        assert_ne!(said.code, 0, "countersign {} should fail: {said:?}", arguments.join(" "));
+        assert_ne!(
+            said.code,
+            0,
+            "countersign {} should fail: {said:?}",
+            arguments.join(" ")
+        );
         said
     }
 
@@ -142,7 +160,8 @@ impl World {
         let mut with = arguments.to_vec();
         with.push("--json");
         let stdout = self.must(&with);
-        serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("not one JSON document ({error}): {stdout}"))
+        serde_json::from_str(&stdout)
+            .unwrap_or_else(|error| panic!("not one JSON document ({error}): {stdout}"))
     }
 
     /// Adds a server.
@@ -185,7 +204,8 @@ impl World {
 
     /// executor.json as it is.
     pub fn settings(&self) -> Value {
-        let text = std::fs::read_to_string(self.dir().join("executor.json")).expect("executor.json");
+        let text =
+            std::fs::read_to_string(self.dir().join("executor.json")).expect("executor.json");
         serde_json::from_str(&text).expect("executor.json is JSON")
     }
 
@@ -209,7 +229,7 @@ impl World {
         entries_of(&stdout)
     }
 
-    /// Outcomes in the book, in order: (tool, outcome word).
+    /// All lines of the journal that are entries, read by the format and not by the product.
     pub fn journal(&self) -> Vec<Value> {
         let mut found = Vec::new();
         for file in self.journal_files() {
@@ -221,12 +241,88 @@ impl World {
         found
     }
 
+    /// Every recorded call with its outcomes, in order, after the book was verified.
+    pub fn recorded(&self) -> Vec<Recorded> {
+        self.must(&["book", "verify"]);
+        let entries = self.journal();
+        entries
+            .iter()
+            .filter(|entry| entry["k"] == "call")
+            .map(|call| {
+                let ends: Vec<&Value> = entries
+                    .iter()
+                    .filter(|entry| entry["k"] == "outcome" && entry["call"] == call["call"])
+                    .collect();
+                Recorded {
+                    tool: call["tool"].as_str().unwrap_or_default().to_owned(),
+                    effect: call["effect"].as_str().unwrap_or_default().to_owned(),
+                    outcomes: ends
+                        .iter()
+                        .map(|end| end["status"].as_str().unwrap_or_default().to_owned())
+                        .collect(),
+                    code: ends
+                        .iter()
+                        .find_map(|end| Some(end["code"].as_str()?.to_owned())),
+                }
+            })
+            .collect()
+    }
+
+    /// Outcomes of the calls of one tool, in order, each call having exactly one.
+    pub fn outcomes(&self, tool: &str) -> Vec<String> {
+        self.recorded()
+            .into_iter()
+            .filter(|call| call.tool == tool)
+            .map(|call| {
+                assert_eq!(
+                    call.outcomes.len(),
+                    1,
+                    "one outcome for each call: {call:?}"
+                );
+                call.outcomes[0].clone()
+            })
+            .collect()
+    }
+
+    /// Buckets so large that no test meets them by chance.
+    pub fn unlimited(&self) {
+        self.edit(|settings| {
+            let bucket = serde_json::json!({"size": 1_000_000, "per_minute": 1_000_000});
+            settings["buckets"] = serde_json::json!({
+                "key": bucket, "person": bucket, "network": bucket, "token": bucket
+            });
+        });
+    }
+
+    /// Everything in the executor's `logs` folder.
+    pub fn logs(&self) -> String {
+        let mut text = String::new();
+        let mut open = vec![self.dir().join("logs")];
+        while let Some(folder) = open.pop() {
+            for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+                if entry.path().is_dir() {
+                    open.push(entry.path());
+                } else if let Ok(bytes) = std::fs::read(entry.path()) {
+                    text.push_str(&format!(
+                        "{}:\n{}\n",
+                        entry.path().display(),
+                        String::from_utf8_lossy(&bytes)
+                    ));
+                }
+            }
+        }
+        text
+    }
+
     /// The journal's segments, oldest first.
     pub fn journal_files(&self) -> Vec<PathBuf> {
         let mut files: Vec<PathBuf> = std::fs::read_dir(self.dir().join("book/journal"))
             .expect("a journal folder")
             .map(|entry| entry.expect("an entry").path())
-            .filter(|path| path.extension().is_some_and(|extension| extension == "jsonl"))
+            .filter(|path| {
+                path.extension()
+                    .is_some_and(|extension| extension == "jsonl")
+            })
             .collect();
         files.sort();
         files
@@ -238,6 +334,19 @@ impl World {
     }
 }
 
+/// One `call` entry and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// The tool.
+    pub tool: String,
+    /// `read` or `write`.
+    pub effect: String,
+    /// Status of every `outcome` entry of the call.
+    pub outcomes: Vec<String>,
+    /// The code of its outcome.
+    pub code: Option<String>,
+}
+
 impl Default for World {
     fn default() -> Self {
         Self::new()
@@ -245,7 +354,7 @@ impl Default for World {
 }
 
 impl Said {
-    fn of(output: Output) -> Self {
+    fn of(output: &Output) -> Self {
         Self {
             code: output.status.code().unwrap_or(-1),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
@@ -269,18 +378,26 @@ fn entries_of(stdout: &str) -> Vec<Value> {
         _ => stdout
             .lines()
             .filter(|line| !line.trim().is_empty())
-            .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("not an entry ({error}): {line}")))
+            .map(|line| {
+                serde_json::from_str(line)
+                    .unwrap_or_else(|error| panic!("not an entry ({error}): {line}"))
+            })
             .collect(),
     }
 }
 
 fn holds(folder: &Path, needle: &[u8]) -> bool {
-    std::fs::read_dir(folder).into_iter().flatten().flatten().any(|entry| {
-        let path = entry.path();
-        if path.is_dir() {
-            holds(&path, needle)
-        } else {
-            std::fs::read(&path).is_ok_and(|bytes| bytes.windows(needle.len()).any(|window| window == needle))
-        }
-    })
+    std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .any(|entry| {
+            let path = entry.path();
+            if path.is_dir() {
+                holds(&path, needle)
+            } else {
+                std::fs::read(&path)
+                    .is_ok_and(|bytes| bytes.windows(needle.len()).any(|window| window == needle))
+            }
+        })
 }
