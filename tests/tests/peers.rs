@@ -20,7 +20,7 @@ struct Row {
     refused: (&'static str, Value),
 }
 
-fn check(world: World, row: Row) -> (World, Client) {
+fn check(world: World, row: &Row) -> (World, Client) {
     let environment: Vec<(&str, &str)> = row
         .environment
         .iter()
@@ -102,7 +102,7 @@ fn check(world: World, row: Row) -> (World, Client) {
 fn everything() {
     let (_world, mut client) = check(
         World::new(),
-        Row {
+        &Row {
             name: "server-everything",
             command: peers::everything(),
             environment: vec![],
@@ -134,7 +134,7 @@ fn filesystem() {
     std::fs::write(world.path("files/a.txt"), "hello\n").expect("written");
     let (world, mut client) = check(
         world,
-        Row {
+        &Row {
             name: "server-filesystem",
             command: peers::filesystem(&files),
             environment: vec![],
@@ -177,7 +177,7 @@ fn memory() {
     let entities = json!({"entities": [{"name": "Ada", "entityType": "person", "observations": ["wrote notes"]}]});
     let (world, _client) = check(
         world,
-        Row {
+        &Row {
             name: "server-memory",
             command: peers::memory(),
             environment: vec![("MEMORY_FILE_PATH", file)],
@@ -197,7 +197,7 @@ fn memory() {
 fn github_lists() {
     check(
         World::new(),
-        Row {
+        &Row {
             name: "server-github",
             command: peers::github(),
             environment: vec![],
@@ -212,7 +212,7 @@ fn github_lists() {
 fn time() {
     check(
         World::new(),
-        Row {
+        &Row {
             name: "mcp-server-time",
             command: peers::time(),
             environment: vec![],
@@ -254,7 +254,7 @@ fn git() {
     std::fs::write(world.path("repository/a.txt"), "hello\n").expect("written");
     let (world, _client) = check(
         world,
-        Row {
+        &Row {
             name: "mcp-server-git",
             command: peers::git(&repository),
             environment: vec![],
@@ -283,7 +283,7 @@ fn sqlite() {
     let file = world.text_path("data.db");
     let (_world, mut client) = check(
         world,
-        Row {
+        &Row {
             name: "mcp-server-sqlite",
             command: peers::sqlite(&file),
             environment: vec![],
