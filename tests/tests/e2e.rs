@@ -2,6 +2,7 @@
 
 mod cases;
 mod cli;
+mod clients;
 mod kill;
 mod lists;
 mod peers;
