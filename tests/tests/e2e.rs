@@ -3,6 +3,7 @@
 mod cases;
 mod cli;
 mod clients;
+mod conformance;
 mod kill;
 mod lists;
 mod peers;
