@@ -1,1 +1,2 @@
 //! The executor.
+pub mod demo;
