@@ -1,2 +1,4 @@
 //! The executor.
 pub mod demo;
+pub mod ids;
+pub mod recorder;

@@ -23,14 +23,25 @@ impl Process {
         fs::create_dir_all(run)?;
         let mut random = [0_u8; 8];
         getrandom::fill(&mut random).map_err(io::Error::other)?;
-        let name = format!("{}-{}", std::process::id(), data_encoding::HEXLOWER.encode(&random));
+        let name = format!(
+            "{}-{}",
+            std::process::id(),
+            data_encoding::HEXLOWER.encode(&random)
+        );
         // Locked before it has its name, so nobody ever finds it unlocked while we live.
         let unnamed = run.join(format!(".{name}.new"));
-        let lock = File::options().create_new(true).write(true).open(&unnamed)?;
+        let lock = File::options()
+            .create_new(true)
+            .write(true)
+            .open(&unnamed)?;
         lock.lock()?;
         let path = run.join(format!("{name}.lock"));
         fs::rename(&unnamed, &path)?;
-        Ok(Self { name, path, _lock: lock })
+        Ok(Self {
+            name,
+            path,
+            _lock: lock,
+        })
     }
 
     /// Its name, as `call` entries carry it.

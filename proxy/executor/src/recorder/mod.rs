@@ -100,24 +100,45 @@ impl Recorder {
         alive: impl Fn(&str) -> bool + Send + 'static,
         chores: Chores,
     ) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared { state: Mutex::new(State::default()), wake: Condvar::new() });
+        let shared = Arc::new(Shared {
+            state: Mutex::new(State::default()),
+            wake: Condvar::new(),
+        });
         let thread = Arc::clone(&shared);
-        std::thread::Builder::new().name("book".to_owned()).stack_size(1 << 20).spawn(move || {
-            let end = End(&thread);
-            match open() {
-                Ok(writer) => Scribe { shared: &thread, writer, alive: Box::new(alive), chores, chores_at: Instant::now() }.run(),
-                Err(words) => thread.stop(&Stopped(words.into())),
-            }
-            drop(end);
-        })?;
-        Ok(Self { _last: Arc::new(LastHandle(Arc::clone(&shared))), shared })
+        std::thread::Builder::new()
+            .name("book".to_owned())
+            .stack_size(1 << 20)
+            .spawn(move || {
+                let end = End(&thread);
+                match open() {
+                    Ok(writer) => Scribe {
+                        shared: &thread,
+                        writer,
+                        alive: Box::new(alive),
+                        chores,
+                        chores_at: Instant::now(),
+                    }
+                    .run(),
+                    Err(words) => thread.stop(&Stopped(words.into())),
+                }
+                drop(end);
+            })?;
+        Ok(Self {
+            _last: Arc::new(LastHandle(Arc::clone(&shared))),
+            shared,
+        })
     }
 
     /// Hands entries over, to stand in the book one after the other in this order. `bytes` is the size of their payloads.
     ///
     /// # Errors
     /// When the book does not take entries any more.
-    pub async fn submit(&self, drafts: Vec<Draft>, bytes: usize, when: When) -> Result<(), Stopped> {
+    pub async fn submit(
+        &self,
+        drafts: Vec<Draft>,
+        bytes: usize,
+        when: When,
+    ) -> Result<(), Stopped> {
         let waiting = {
             let mut state = self.shared.lock();
             if let Some(stopped) = &state.stopped {
@@ -128,9 +149,17 @@ impl Recorder {
             }
             let wait = when == When::Durable || state.bytes > WAIT_BYTES;
             let (waiter, waiting) = oneshot::channel();
-            let (waiter, waiting) = if wait { (Some(waiter), Some(waiting)) } else { (None, None) };
+            let (waiter, waiting) = if wait {
+                (Some(waiter), Some(waiting))
+            } else {
+                (None, None)
+            };
             state.bytes += bytes;
-            state.queue.push_back(Item { drafts, bytes, waiter });
+            state.queue.push_back(Item {
+                drafts,
+                bytes,
+                waiter,
+            });
             let hurry = wait || state.bytes > HURRY_BYTES;
             let first = state.due.is_none();
             if first {
@@ -147,7 +176,9 @@ impl Recorder {
         };
         match waiting {
             None => Ok(()),
-            Some(waiting) => waiting.await.unwrap_or_else(|_| Err(Stopped("the book's writer ended".into()))),
+            Some(waiting) => waiting
+                .await
+                .unwrap_or_else(|_| Err(Stopped("the book's writer ended".into()))),
         }
     }
 
@@ -162,7 +193,12 @@ impl Recorder {
             if left.is_zero() {
                 return;
             }
-            state = self.shared.wake.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self
+                .shared
+                .wake
+                .wait_timeout(state, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
     }
 }
@@ -251,9 +287,16 @@ impl Scribe<'_> {
             if self.chores_at <= now {
                 return Next::Idle;
             }
-            let until = state.due.map_or(self.chores_at, |due| due.min(self.chores_at));
+            let until = state
+                .due
+                .map_or(self.chores_at, |due| due.min(self.chores_at));
             let left = until.saturating_duration_since(now);
-            state = self.shared.wake.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self
+                .shared
+                .wake
+                .wait_timeout(state, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
     }
 
@@ -264,7 +307,11 @@ impl Scribe<'_> {
             drafts.extend(item.drafts);
             waiters.extend(item.waiter);
         }
-        let result = self.writer.commit(drafts).map(|_| ()).map_err(|error| Stopped(error.to_string().into()));
+        let result = self
+            .writer
+            .commit(drafts)
+            .map(|_| ())
+            .map_err(|error| Stopped(error.to_string().into()));
         for waiter in waiters {
             let _ = waiter.send(result.clone());
         }
@@ -294,7 +341,8 @@ enum Next {
 fn take_batch(state: &mut State) -> Vec<Item> {
     let (mut entries, mut bytes, mut batch) = (0, 0, Vec::new());
     while let Some(item) = state.queue.front() {
-        let fits = batch.is_empty() || (entries + item.drafts.len() <= BATCH_ENTRIES && bytes + item.bytes <= BATCH_BYTES);
+        let fits = batch.is_empty()
+            || (entries + item.drafts.len() <= BATCH_ENTRIES && bytes + item.bytes <= BATCH_BYTES);
         if !fits {
             break;
         }

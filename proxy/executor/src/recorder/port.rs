@@ -22,7 +22,10 @@ impl BookPort {
     /// A port whose `call` entries name `process` as the one that carries them.
     #[must_use]
     pub fn new(recorder: Recorder, process: &str) -> Self {
-        Self { recorder, process: process.into() }
+        Self {
+            recorder,
+            process: process.into(),
+        }
     }
 }
 
@@ -34,21 +37,35 @@ impl gate::Book for BookPort {
             let id = call_id(&note.call.call_id)?;
             let (call, mut bytes) = call(note.call, id.clone(), &self.process);
             drafts.push(call);
-            drafts.extend(note.decisions.into_iter().map(|decision| self::decision(decision, id.clone())));
+            drafts.extend(
+                note.decisions
+                    .into_iter()
+                    .map(|decision| self::decision(decision, id.clone())),
+            );
             if let Some(outcome) = note.outcome {
                 let (outcome, more) = self::outcome(outcome, id);
                 bytes += more;
                 drafts.push(outcome);
             }
-            self.recorder.submit(drafts, bytes, when).await.map_err(words)
+            self.recorder
+                .submit(drafts, bytes, when)
+                .await
+                .map_err(words)
         })
     }
 
-    fn record(&self, outcome: gate::OutcomeNote, durability: gate::Durability) -> Pending<'_, Result<(), gate::BookError>> {
+    fn record(
+        &self,
+        outcome: gate::OutcomeNote,
+        durability: gate::Durability,
+    ) -> Pending<'_, Result<(), gate::BookError>> {
         Box::pin(async move {
             let id = call_id(&outcome.call_id)?;
             let (draft, bytes) = self::outcome(outcome, id);
-            self.recorder.submit(vec![draft], bytes, when(durability)).await.map_err(words)
+            self.recorder
+                .submit(vec![draft], bytes, when(durability))
+                .await
+                .map_err(words)
         })
     }
 }
@@ -56,9 +73,15 @@ impl gate::Book for BookPort {
 /// The `call` entry and the bytes of its payloads. What is committed to is the arguments without control fields; where what was
 /// sent differs from that, it is committed to as well.
 fn call(note: gate::CallNote, id: book::CallId, process: &str) -> (Draft, usize) {
-    let client = note.client.map(|client| cut(format!("{} {}", client.name, client.version)));
+    let client = note
+        .client
+        .map(|client| cut(format!("{} {}", client.name, client.version)));
     let body = book::Call {
-        actor: if note.agent.is_some() { book::Actor::Agent } else { book::Actor::Public },
+        actor: if note.agent.is_some() {
+            book::Actor::Agent
+        } else {
+            book::Actor::Public
+        },
         agent: note.agent,
         approval: None,
         args: None,
@@ -111,9 +134,11 @@ fn outcome(note: gate::OutcomeNote, id: book::CallId) -> (Draft, usize) {
     let draft = Draft::new(book::Outcome {
         approval: None,
         call: id,
-        code: note.code.map(|code| code.as_str().to_owned()),
+        code: note.code.map(|code| code.text().to_owned()),
         confirmation: None,
-        ms: Some(Count(u64::try_from(note.duration.as_millis()).unwrap_or(u64::MAX))),
+        ms: Some(Count(
+            u64::try_from(note.duration.as_millis()).unwrap_or(u64::MAX),
+        )),
         replaces: None,
         result: None,
         settled: None,
@@ -143,7 +168,9 @@ fn when(durability: gate::Durability) -> When {
 }
 
 fn call_id(text: &str) -> Result<book::CallId, gate::BookError> {
-    book::CallId::parse(text).map_err(|error| gate::BookError { detail: error.to_string() })
+    book::CallId::parse(text).map_err(|error| gate::BookError {
+        detail: error.to_string(),
+    })
 }
 
 fn hash(hash: countersign_permission::Hash) -> book::Hash {
@@ -151,13 +178,18 @@ fn hash(hash: countersign_permission::Hash) -> book::Hash {
 }
 
 fn words(stopped: Stopped) -> gate::BookError {
-    gate::BookError { detail: stopped.0.to_string() }
+    gate::BookError {
+        detail: stopped.0.to_string(),
+    }
 }
 
 /// Cuts text that others chose to what an entry has room for, at a character's end.
 fn cut(mut text: String) -> String {
     if text.len() > TEXT {
-        let end = (0..=TEXT).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+        let end = (0..=TEXT)
+            .rev()
+            .find(|&at| text.is_char_boundary(at))
+            .unwrap_or(0);
         text.truncate(end);
         text.push('…');
     }
