@@ -1,8 +1,15 @@
 //! The journal: the files a book is, and the writer that appends to them.
 
 mod api;
+pub(crate) mod batch;
+pub(crate) mod chain;
+pub(crate) mod layout;
+pub(crate) mod recover;
+pub(crate) mod scan;
+pub(crate) mod segment;
+mod syncer;
+mod writer;
 
-pub use api::{
-    BookFile, Committed, Entropy, OpenCall, Payloads, Recorded, Recovery, Sources, Writer,
-    WriterOptions,
-};
+pub use api::{Committed, Entropy, OpenCall, Payloads, Recorded, Recovery, Sources, WriterOptions};
+pub use layout::BookFile;
+pub use writer::Writer;
