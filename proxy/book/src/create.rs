@@ -4,11 +4,11 @@ use std::path::Path;
 
 use crate::error::BookError;
 use crate::files;
+use crate::journal::Sources;
 use crate::journal::batch::{Lines, Prepared, timestamp};
 use crate::journal::chain::{Chain, VaultEnd};
 use crate::journal::layout::{BookFile, Layout};
 use crate::journal::segment::SegmentLine;
-use crate::journal::Sources;
 use crate::key::Signer;
 use crate::kinds::BookOpen;
 use crate::origin::Origin;
@@ -34,7 +34,12 @@ pub struct NewBook {
 ///
 /// # Errors
 /// [`BookError::Exists`] when there is a book or a part of one, [`BookError::Entry`], [`BookError::Io`].
-pub fn create(dir: &Path, new: &NewBook, signer: &Signer, sources: &mut Sources) -> Result<(), BookError> {
+pub fn create(
+    dir: &Path,
+    new: &NewBook,
+    signer: &Signer,
+    sources: &mut Sources,
+) -> Result<(), BookError> {
     let layout = Layout::new(dir);
     for path in [layout.book(), layout.journal(), layout.vault()] {
         if files::exists(&path) {
@@ -43,7 +48,9 @@ pub fn create(dir: &Path, new: &NewBook, signer: &Signer, sources: &mut Sources)
     }
     let vkey = signer.vkey(&new.origin);
     let mut chain = Chain::new(new.origin.clone(), vec![vkey.clone()]);
-    let head = SegmentLine::of(&chain).to_bytes().map_err(crate::entry::EntryError::Canonical)?;
+    let head = SegmentLine::of(&chain)
+        .to_bytes()
+        .map_err(crate::entry::EntryError::Canonical)?;
     let now = (sources.clock)();
     let open = Prepared::checked(BookOpen {
         development: new.development,
@@ -53,7 +60,13 @@ pub fn create(dir: &Path, new: &NewBook, signer: &Signer, sources: &mut Sources)
         program: new.program.clone(),
         vkey: vkey.to_string(),
     })?;
-    let lines = Lines::make(vec![open], &mut chain, VaultEnd::default(), now, (&vkey, signer))?;
+    let lines = Lines::make(
+        vec![open],
+        &mut chain,
+        VaultEnd::default(),
+        now,
+        (&vkey, signer),
+    )?;
 
     files::make_dirs(dir)?;
     for folder in [layout.journal(), layout.vault(), layout.quarantine()] {
@@ -62,6 +75,10 @@ pub fn create(dir: &Path, new: &NewBook, signer: &Signer, sources: &mut Sources)
     files::write_new(&layout.vault_segment(0), &[SEGMENT_HEAD])?;
     files::write_new(&layout.segment(0), &[&head, &lines.journal])?;
     files::write_new(&layout.lock(), &[])?;
-    let book = BookFile { origin: new.origin.clone(), vkey, created: timestamp(now) };
+    let book = BookFile {
+        origin: new.origin.clone(),
+        vkey,
+        created: timestamp(now),
+    };
     files::write_new(&layout.book(), &[book.to_text().as_bytes()])
 }

@@ -314,14 +314,21 @@ impl std::io::Write for Length {
 }
 
 /// Puts `commitment` into the member `field` of `body`, where the kind has it and it is empty.
-pub(crate) fn place(body: &mut Body, field: Field, commitment: Commitment) -> Result<(), EntryError> {
+pub(crate) fn place(
+    body: &mut Body,
+    field: Field,
+    commitment: Commitment,
+) -> Result<(), EntryError> {
     let kind = body.kind();
     match slot(body, field) {
         Some(slot @ None) => {
             *slot = Some(commitment);
             Ok(())
         }
-        _ => Err(EntryError::NoSuchField { kind, field: field.as_str() }),
+        _ => Err(EntryError::NoSuchField {
+            kind,
+            field: field.as_str(),
+        }),
     }
 }
 

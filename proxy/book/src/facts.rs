@@ -85,18 +85,38 @@ pub(crate) fn of(common: &Common<'_>, line: &str) -> Option<Vec<Fact>> {
     let mut facts = Vec::new();
     if let "call" | "outcome" = kind {
         let call = CallId::parse(view.call?.as_ref()).ok()?;
-        for (field, place) in [(Field::Args, view.args), (Field::Sent, view.sent), (Field::Result, view.result)] {
+        for (field, place) in [
+            (Field::Args, view.args),
+            (Field::Sent, view.sent),
+            (Field::Result, view.result),
+        ] {
             if let Some(at) = place.and_then(|place| place.at) {
-                let target = Target { f: field, i: crate::entry::Count(common.i) };
-                facts.push(Fact::Stored(Stored { target, call: call.clone(), at }));
+                let target = Target {
+                    f: field,
+                    i: crate::entry::Count(common.i),
+                };
+                facts.push(Fact::Stored(Stored {
+                    target,
+                    call: call.clone(),
+                    at,
+                }));
             }
         }
         facts.push(match kind {
-            "call" => Fact::Opened(OpenCall { call, process: view.process?.into_owned(), index: common.i }),
+            "call" => Fact::Opened(OpenCall {
+                call,
+                process: view.process?.into_owned(),
+                index: common.i,
+            }),
             _ => Fact::Closed(call),
         });
     } else {
-        facts.extend(view.missing.into_iter().chain(view.targets).map(Fact::Explained));
+        facts.extend(
+            view.missing
+                .into_iter()
+                .chain(view.targets)
+                .map(Fact::Explained),
+        );
     }
     Some(facts)
 }

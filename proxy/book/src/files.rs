@@ -1,5 +1,8 @@
 //! The only module that opens, makes, renames, locks and syncs files. Refuses to know what is in them.
-#![allow(clippy::disallowed_methods, reason = "this is the one small module through which the book touches files")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this is the one small module through which the book touches files"
+)]
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
@@ -40,13 +43,23 @@ pub(crate) struct Line {
 
 impl LockFile {
     pub(crate) fn open(path: PathBuf) -> Result<Self, BookError> {
-        let file = private().read(true).write(true).create(true).truncate(false).open(&path);
-        Ok(Self { file: Arc::new(file.map_err(BookError::io("open the lock", &path))?), path })
+        let file = private()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path);
+        Ok(Self {
+            file: Arc::new(file.map_err(BookError::io("open the lock", &path))?),
+            path,
+        })
     }
 
     /// Waits for the lock.
     pub(crate) fn lock(&self) -> Result<Held, BookError> {
-        self.file.lock().map_err(BookError::io("lock", &self.path))?;
+        self.file
+            .lock()
+            .map_err(BookError::io("lock", &self.path))?;
         Ok(Held(Arc::clone(&self.file)))
     }
 }
@@ -59,7 +72,9 @@ impl Drop for Held {
 
 /// Whether nobody holds the lock at this moment. A lock that is not there or can't be taken here counts as free.
 pub(crate) fn lock_is_free(path: &Path) -> bool {
-    let Ok(file) = File::open(path) else { return true };
+    let Ok(file) = File::open(path) else {
+        return true;
+    };
     !matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
 }
 
@@ -71,7 +86,12 @@ impl Lines {
     pub(crate) fn at(file: &File, offset: u64, number: u64) -> io::Result<Self> {
         let mut file = file.try_clone()?;
         file.seek(SeekFrom::Start(offset))?;
-        Ok(Self { reader: BufReader::with_capacity(256 << 10, file), buffer: Vec::new(), offset, number })
+        Ok(Self {
+            reader: BufReader::with_capacity(256 << 10, file),
+            buffer: Vec::new(),
+            offset,
+            number,
+        })
     }
 
     /// The next line, or nothing at the end of the file.
@@ -101,7 +121,11 @@ impl Lines {
         }
         self.number += 1;
         let stored = self.buffer.len() as u64 + u64::from(ended);
-        Ok(Some(Line { end: self.offset, number: self.number, whole: ended && stored == self.offset - start }))
+        Ok(Some(Line {
+            end: self.offset,
+            number: self.number,
+            whole: ended && stored == self.offset - start,
+        }))
     }
 
     /// The bytes of the line last read, without its line feed, cut at [`Lines::MAX`].
@@ -143,7 +167,12 @@ pub(crate) fn copy_new(path: &Path, source: &mut dyn Read) -> Result<(), BookErr
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".tmp");
     let temporary = path.with_file_name(name);
-    let mut file = private().write(true).create(true).truncate(true).open(&temporary).map_err(fail("make"))?;
+    let mut file = private()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(&temporary)
+        .map_err(fail("make"))?;
     io::copy(source, &mut file).map_err(fail("write"))?;
     file.sync_all().map_err(fail("sync"))?;
     drop(file);
@@ -154,7 +183,9 @@ pub(crate) fn copy_new(path: &Path, source: &mut dyn Read) -> Result<(), BookErr
 /// Makes the names in a folder durable, where the system has such a call.
 pub(crate) fn sync_dir(path: &Path) -> Result<(), BookError> {
     #[cfg(unix)]
-    File::open(path).and_then(|dir| dir.sync_all()).map_err(BookError::io("sync the folder", path))?;
+    File::open(path)
+        .and_then(|dir| dir.sync_all())
+        .map_err(BookError::io("sync the folder", path))?;
     #[cfg(not(unix))]
     let _ = path;
     Ok(())
@@ -165,13 +196,18 @@ pub(crate) fn open_read(path: &Path) -> Result<File, BookError> {
 }
 
 pub(crate) fn open_write(path: &Path) -> Result<File, BookError> {
-    OpenOptions::new().read(true).write(true).open(path).map_err(BookError::io("open", path))
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(path)
+        .map_err(BookError::io("open", path))
 }
 
 /// The bytes of the file from `start` to `end`.
 pub(crate) fn open_range(path: &Path, start: u64, end: u64) -> Result<io::Take<File>, BookError> {
     let mut file = open_read(path)?;
-    file.seek(SeekFrom::Start(start)).map_err(BookError::io("read", path))?;
+    file.seek(SeekFrom::Start(start))
+        .map_err(BookError::io("read", path))?;
     Ok(file.take(end.saturating_sub(start)))
 }
 
@@ -211,13 +247,18 @@ pub(crate) fn read_small(path: &Path, max: u64) -> Result<Vec<u8>, BookError> {
     let read = open_read(path)?.take(max + 1).read_to_end(&mut bytes);
     read.map_err(BookError::io("read", path))?;
     if bytes.len() as u64 > max {
-        return Err(BookError::io("read", path)(io::Error::other("it is longer than such a file can be")));
+        return Err(BookError::io("read", path)(io::Error::other(
+            "it is longer than such a file can be",
+        )));
     }
     Ok(bytes)
 }
 
 pub(crate) fn length(file: &File, path: &Path) -> Result<u64, BookError> {
-    Ok(file.metadata().map_err(BookError::io("look at", path))?.len())
+    Ok(file
+        .metadata()
+        .map_err(BookError::io("look at", path))?
+        .len())
 }
 
 /// Fills `buffer` from `offset`; false when the file ends before.
@@ -263,7 +304,14 @@ mod tests {
     #[test]
     fn lines_are_bounded_and_torn_ones_marked() {
         assert_eq!(read(b""), []);
-        assert_eq!(read(b"a\n\nb"), [(b"a".to_vec(), true), (b"".to_vec(), true), (b"b".to_vec(), false)]);
+        assert_eq!(
+            read(b"a\n\nb"),
+            [
+                (b"a".to_vec(), true),
+                (b"".to_vec(), true),
+                (b"b".to_vec(), false)
+            ]
+        );
         let mut long = vec![b'x'; Lines::MAX + 1];
         long.extend(b"\nnext\n");
         let lines = read(&long);

@@ -85,7 +85,9 @@ impl Reader {
         match order {
             Order::OldestFirst => {
                 let from = from.unwrap_or(0);
-                let start = segments.partition_point(|first| *first <= from).saturating_sub(1);
+                let start = segments
+                    .partition_point(|first| *first <= from)
+                    .saturating_sub(1);
                 for first in segments.drain(..).skip(start) {
                     if entries.len() >= limit {
                         break;
@@ -126,12 +128,25 @@ impl Reader {
     /// As [`Reader::list`].
     pub fn show(&self, index: u64) -> Result<Option<Shown>, BookError> {
         let segments = self.layout.segments()?;
-        let Some(first) = segments.into_iter().rev().find(|first| *first <= index) else { return Ok(None) };
+        let Some(first) = segments.into_iter().rev().find(|first| *first <= index) else {
+            return Ok(None);
+        };
         let mut shown = None;
         self.read(first, |entry, line, checkpoint| {
             if entry.index == index {
-                let file = self.layout.segment(first).file_name().unwrap_or_default().to_string_lossy().into_owned();
-                shown = Some(Shown { entry, file, line, checkpoint: checkpoint.to_owned() });
+                let file = self
+                    .layout
+                    .segment(first)
+                    .file_name()
+                    .unwrap_or_default()
+                    .to_string_lossy()
+                    .into_owned();
+                shown = Some(Shown {
+                    entry,
+                    file,
+                    line,
+                    checkpoint: checkpoint.to_owned(),
+                });
             }
         })?;
         Ok(shown)
@@ -143,18 +158,34 @@ impl Reader {
     /// [`BookError::NotFound`] when nothing is kept, [`BookError::Vault`] when the object is not what the entry says.
     pub fn payload(&self, key: &VaultKey, index: u64, field: Field) -> Result<Vec<u8>, BookError> {
         let nothing = |why: &str| BookError::NotFound(format!("entry {index} {why}"));
-        let entry = self.show(index)?.ok_or_else(|| nothing("is not in the book"))?.entry;
-        let (call, commitment) =
-            commitment(&entry, field).ok_or_else(|| nothing(&format!("has no payload `{}`", field.as_str())))?;
-        let at = commitment.at.ok_or_else(|| nothing("keeps only a commitment, not the payload"))?;
-        let refused = |why: &str| BookError::Vault { index, field: field.as_str(), why: why.to_owned() };
+        let entry = self
+            .show(index)?
+            .ok_or_else(|| nothing("is not in the book"))?
+            .entry;
+        let (call, commitment) = commitment(&entry, field)
+            .ok_or_else(|| nothing(&format!("has no payload `{}`", field.as_str())))?;
+        let at = commitment
+            .at
+            .ok_or_else(|| nothing("keeps only a commitment, not the payload"))?;
+        let refused = |why: &str| BookError::Vault {
+            index,
+            field: field.as_str(),
+            why: why.to_owned(),
+        };
         let path = self.layout.vault_segment(at.seg);
-        let file = files::open_if_there(&path)?.ok_or_else(|| refused("its vault segment is not there"))?;
+        let file = files::open_if_there(&path)?
+            .ok_or_else(|| refused("its vault segment is not there"))?;
         let object = vault::read(&file, at).map_err(BookError::io("read", &path))?;
         let object = object.ok_or_else(|| refused("its vault segment ends before it"))?;
-        let subject = Subject { origin: &self.book.origin, call, field };
+        let subject = Subject {
+            origin: &self.book.origin,
+            call,
+            field,
+        };
         let (payload, salt) = vault::open(key, subject, &object).map_err(refused)?;
-        if commit_bytes(&salt, field, call, &payload) != commitment.c || payload.len() as u64 != commitment.n.0 {
+        if commit_bytes(&salt, field, call, &payload) != commitment.c
+            || payload.len() as u64 != commitment.n.0
+        {
             return Err(refused("it is not what the entry commits to"));
         }
         Ok(payload.to_vec())
@@ -175,12 +206,23 @@ impl Reader {
             if bytes.starts_with(b"{") {
                 unsigned.push((bytes.to_vec(), line.number));
             } else if let Some(encoded) = bytes.strip_prefix(CP) {
-                let note = STANDARD.decode(encoded).ok().and_then(|note| String::from_utf8(note).ok()).unwrap_or_default();
+                let note = STANDARD
+                    .decode(encoded)
+                    .ok()
+                    .and_then(|note| String::from_utf8(note).ok())
+                    .unwrap_or_default();
                 for (bytes, number) in unsigned.drain(..) {
-                    let entry = std::str::from_utf8(&bytes).ok().and_then(|text| Entry::parse(text).ok());
+                    let entry = std::str::from_utf8(&bytes)
+                        .ok()
+                        .and_then(|text| Entry::parse(text).ok());
                     let entry = entry.filter(|entry| entry.index == next).ok_or_else(|| {
                         let what = "the line is not the entry to be expected there".to_owned();
-                        BookError::Damaged(Damage { file: path.clone(), line: number, index: next, what })
+                        BookError::Damaged(Damage {
+                            file: path.clone(),
+                            line: number,
+                            index: next,
+                            what,
+                        })
                     })?;
                     next += 1;
                     give(entry, number, &note);

@@ -17,8 +17,8 @@
 
 use std::fs::File;
 
-use chacha20poly1305::aead::{Aead as _, KeyInit as _, Payload as Message};
 use chacha20poly1305::XChaCha20Poly1305;
+use chacha20poly1305::aead::{Aead as _, KeyInit as _, Payload as Message};
 use zeroize::Zeroizing;
 
 use crate::commitment::{At, Field, Salt};
@@ -67,13 +67,29 @@ pub(crate) struct Seeds {
 }
 
 /// The object of a payload.
-pub(crate) fn seal(vault: &VaultKey, subject: Subject<'_>, salt: &Salt, seeds: &Seeds, payload: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn seal(
+    vault: &VaultKey,
+    subject: Subject<'_>,
+    salt: &Salt,
+    seeds: &Seeds,
+    payload: &[u8],
+) -> Option<Vec<u8>> {
     let length = object_length(subject, payload.len() as u64)?;
     let mut wrapped = Zeroizing::new([0; 64]);
     wrapped[..32].copy_from_slice(&*seeds.key);
     wrapped[32..].copy_from_slice(&salt.0);
-    let wrapped = encrypt(vault.bytes(), &seeds.wrap_nonce, &wrapped[..], &subject.data("countersign-vault-key-1"))?;
-    let body = encrypt(&seeds.key, &seeds.nonce, payload, &subject.data("countersign-vault-payload-1"))?;
+    let wrapped = encrypt(
+        vault.bytes(),
+        &seeds.wrap_nonce,
+        &wrapped[..],
+        &subject.data("countersign-vault-key-1"),
+    )?;
+    let body = encrypt(
+        &seeds.key,
+        &seeds.nonce,
+        payload,
+        &subject.data("countersign-vault-payload-1"),
+    )?;
 
     let mut object = Vec::with_capacity(usize::try_from(length).ok()?);
     object.extend_from_slice(MAGIC);
@@ -96,20 +112,47 @@ fn object_length(subject: Subject<'_>, payload: u64) -> Option<u64> {
 }
 
 /// Decrypts an object read whole; the reason when it can't be.
-pub(crate) fn open(vault: &VaultKey, subject: Subject<'_>, object: &[u8]) -> Result<(Zeroizing<Vec<u8>>, Salt), &'static str> {
+pub(crate) fn open(
+    vault: &VaultKey,
+    subject: Subject<'_>,
+    object: &[u8],
+) -> Result<(Zeroizing<Vec<u8>>, Salt), &'static str> {
     let head = subject.head(object.len() as u64);
-    let rest = object.strip_prefix(head.as_slice()).ok_or("the object is another one")?;
-    let (wrapped, rest) = rest.split_at_checked(WRAPPED).ok_or("the object is too short")?;
+    let rest = object
+        .strip_prefix(head.as_slice())
+        .ok_or("the object is another one")?;
+    let (wrapped, rest) = rest
+        .split_at_checked(WRAPPED)
+        .ok_or("the object is too short")?;
     if wrapped.iter().all(|byte| *byte == 0) {
         return Err("it was erased");
     }
-    let (nonce, body) = rest.split_first_chunk::<24>().ok_or("the object is too short")?;
-    let (wrap_nonce, wrapped) = wrapped.split_first_chunk::<24>().ok_or("the object is too short")?;
-    let keys = decrypt(vault.bytes(), wrap_nonce, wrapped, &subject.data("countersign-vault-key-1"))
-        .ok_or("the vault's key does not open it")?;
-    let (key, salt) = keys.split_first_chunk::<32>().ok_or("the wrapped key is too short")?;
-    let salt: [u8; 32] = salt.try_into().map_err(|_| "the wrapped salt is too short")?;
-    let payload = decrypt(key, nonce, body, &subject.data("countersign-vault-payload-1")).ok_or("its bytes were changed")?;
+    let (nonce, body) = rest
+        .split_first_chunk::<24>()
+        .ok_or("the object is too short")?;
+    let (wrap_nonce, wrapped) = wrapped
+        .split_first_chunk::<24>()
+        .ok_or("the object is too short")?;
+    let keys = decrypt(
+        vault.bytes(),
+        wrap_nonce,
+        wrapped,
+        &subject.data("countersign-vault-key-1"),
+    )
+    .ok_or("the vault's key does not open it")?;
+    let (key, salt) = keys
+        .split_first_chunk::<32>()
+        .ok_or("the wrapped key is too short")?;
+    let salt: [u8; 32] = salt
+        .try_into()
+        .map_err(|_| "the wrapped salt is too short")?;
+    let payload = decrypt(
+        key,
+        nonce,
+        body,
+        &subject.data("countersign-vault-payload-1"),
+    )
+    .ok_or("its bytes were changed")?;
     Ok((payload, Salt::from_bytes(salt)))
 }
 
@@ -117,20 +160,30 @@ pub(crate) fn open(vault: &VaultKey, subject: Subject<'_>, object: &[u8]) -> Res
 pub(crate) fn find(file: &File, subject: Subject<'_>, at: At) -> std::io::Result<Found> {
     let head = subject.head(at.len);
     let mut bytes = vec![0; head.len() + WRAPPED];
-    if !possible(at, bytes.len()) || !files::read_at(file, at.off, &mut bytes)? || bytes[..head.len()] != head {
+    if !possible(at, bytes.len())
+        || !files::read_at(file, at.off, &mut bytes)?
+        || bytes[..head.len()] != head
+    {
         return Ok(Found::Missing);
     }
     let mut end = [0; 16];
     if !files::read_at(file, at.off + at.len - 16, &mut end)? || end == [0; 16] {
         return Ok(Found::Missing);
     }
-    Ok(if bytes[head.len()..].iter().all(|byte| *byte == 0) { Found::Erased } else { Found::Present })
+    Ok(if bytes[head.len()..].iter().all(|byte| *byte == 0) {
+        Found::Erased
+    } else {
+        Found::Present
+    })
 }
 
 /// As [`find`], on the whole object: also finds a sector that never reached the disk, which is all zero as no ciphertext is.
 pub(crate) fn look(subject: Subject<'_>, at: At, object: &[u8]) -> Found {
     let head = subject.head(at.len);
-    if !possible(at, head.len() + WRAPPED) || object.len() as u64 != at.len || !object.starts_with(&head) {
+    if !possible(at, head.len() + WRAPPED)
+        || object.len() as u64 != at.len
+        || !object.starts_with(&head)
+    {
         return Found::Missing;
     }
     let (wrapped, rest) = object[head.len()..].split_at(WRAPPED);
@@ -144,7 +197,11 @@ pub(crate) fn look(subject: Subject<'_>, at: At, object: &[u8]) -> Found {
         offset += sector.len() as u64;
         rest = after;
     }
-    if wrapped.iter().all(|byte| *byte == 0) { Found::Erased } else { Found::Present }
+    if wrapped.iter().all(|byte| *byte == 0) {
+        Found::Erased
+    } else {
+        Found::Present
+    }
 }
 
 fn possible(at: At, least: usize) -> bool {
@@ -172,16 +229,28 @@ impl Subject<'_> {
     }
 
     fn data(&self, label: &str) -> Vec<u8> {
-        [label, self.origin.as_str(), self.call.as_str(), self.field.as_str()].join("\0").into_bytes()
+        [
+            label,
+            self.origin.as_str(),
+            self.call.as_str(),
+            self.field.as_str(),
+        ]
+        .join("\0")
+        .into_bytes()
     }
 }
 
 fn encrypt(key: &[u8; 32], nonce: &[u8; 24], msg: &[u8], aad: &[u8]) -> Option<Vec<u8>> {
-    XChaCha20Poly1305::new(key.into()).encrypt(nonce.into(), Message { msg, aad }).ok()
+    XChaCha20Poly1305::new(key.into())
+        .encrypt(nonce.into(), Message { msg, aad })
+        .ok()
 }
 
 fn decrypt(key: &[u8; 32], nonce: &[u8; 24], msg: &[u8], aad: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
-    XChaCha20Poly1305::new(key.into()).decrypt(nonce.into(), Message { msg, aad }).ok().map(Zeroizing::new)
+    XChaCha20Poly1305::new(key.into())
+        .decrypt(nonce.into(), Message { msg, aad })
+        .ok()
+        .map(Zeroizing::new)
 }
 
 #[cfg(test)]
@@ -193,18 +262,45 @@ mod tests {
         let (origin, other) = (Origin::from_id([1; 16]), Origin::from_id([2; 16]));
         let call = CallId::parse("01ARZ3NDEKTSV4RRFFQ69G5FAV").unwrap();
         let second = CallId::parse("01ARZ3NDEKTSV4RRFFQ69G5FAW").unwrap();
-        let subject = Subject { origin: &origin, call: &call, field: Field::Args };
+        let subject = Subject {
+            origin: &origin,
+            call: &call,
+            field: Field::Args,
+        };
         let vault = VaultKey::from_bytes([5; 32]);
-        let seeds = Seeds { key: Zeroizing::new([6; 32]), wrap_nonce: [7; 24], nonce: [8; 24] };
-        let object = seal(&vault, subject, &Salt::from_bytes([9; 32]), &seeds, b"{\"secret\":1}").unwrap();
+        let seeds = Seeds {
+            key: Zeroizing::new([6; 32]),
+            wrap_nonce: [7; 24],
+            nonce: [8; 24],
+        };
+        let object = seal(
+            &vault,
+            subject,
+            &Salt::from_bytes([9; 32]),
+            &seeds,
+            b"{\"secret\":1}",
+        )
+        .unwrap();
         assert!(!object.windows(6).any(|w| w == b"secret"));
         let (payload, salt) = open(&vault, subject, &object).unwrap();
-        assert_eq!((payload.as_slice(), salt.0), (&b"{\"secret\":1}"[..], [9; 32]));
+        assert_eq!(
+            (payload.as_slice(), salt.0),
+            (&b"{\"secret\":1}"[..], [9; 32])
+        );
 
         for wrong in [
-            Subject { origin: &other, ..subject },
-            Subject { call: &second, ..subject },
-            Subject { field: Field::Sent, ..subject },
+            Subject {
+                origin: &other,
+                ..subject
+            },
+            Subject {
+                call: &second,
+                ..subject
+            },
+            Subject {
+                field: Field::Sent,
+                ..subject
+            },
         ] {
             assert!(open(&vault, wrong, &object).is_err());
         }

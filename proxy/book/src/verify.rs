@@ -187,21 +187,33 @@ impl Report {
         match self.verdict() {
             Verdict::Ok => format!("{entries}, whole and signed, {reference}"),
             Verdict::UnsignedTail => {
-                format!("{entries}, whole and signed, {reference}; after them lies something that nobody signed")
+                format!(
+                    "{entries}, whole and signed, {reference}; after them lies something that nobody signed"
+                )
             }
             Verdict::PayloadMissing => {
-                format!("{entries}, whole and signed, {reference}; stored payloads are missing and no entry says why")
+                format!(
+                    "{entries}, whole and signed, {reference}; stored payloads are missing and no entry says why"
+                )
             }
             Verdict::Changed => {
-                format!("the book was changed after it was signed; the first {entries} are as they were signed")
+                format!(
+                    "the book was changed after it was signed; the first {entries} are as they were signed"
+                )
             }
             Verdict::Replaced => "this is not the book of the pinned key".to_owned(),
-            Verdict::Unverifiable => format!("the book can't be verified by this version beyond its first {entries}"),
+            Verdict::Unverifiable => {
+                format!("the book can't be verified by this version beyond its first {entries}")
+            }
         }
     }
 
     fn find(&mut self, finding: Finding) {
-        if self.findings.len() < MAX_FINDINGS { self.findings.push(finding) } else { self.more += 1 }
+        if self.findings.len() < MAX_FINDINGS {
+            self.findings.push(finding)
+        } else {
+            self.more += 1
+        }
     }
 }
 
@@ -233,8 +245,17 @@ pub fn verify(dir: &Path, options: &VerifyOptions) -> Result<Report, BookError> 
         more: 0,
     };
     if vkey != book.vkey {
-        let what = format!("the book states the key `{}`, another than the pinned one", book.vkey);
-        report.find(Finding { kind: FindingKind::Replaced, file: layout.book(), line: 3, index: 0, what });
+        let what = format!(
+            "the book states the key `{}`, another than the pinned one",
+            book.vkey
+        );
+        report.find(Finding {
+            kind: FindingKind::Replaced,
+            file: layout.book(),
+            line: 3,
+            index: 0,
+            what,
+        });
         return Ok(report);
     }
     let mut chain = Chain::new(book.origin.clone(), vec![vkey]);
@@ -250,7 +271,9 @@ pub fn verify(dir: &Path, options: &VerifyOptions) -> Result<Report, BookError> 
         report.find(finding);
     }
     let (findings, more) = seen.findings();
-    findings.into_iter().for_each(|finding| report.find(finding));
+    findings
+        .into_iter()
+        .for_each(|finding| report.find(finding));
     report.more += more;
     Ok(report)
 }
@@ -268,31 +291,57 @@ fn read_all(
     seen: &mut Witnessed<'_>,
     report: &mut Report,
 ) -> Result<Option<Finding>, BookError> {
-    let finding = |kind, file: &Path, line, index, what: String| Finding { kind, file: file.to_owned(), line, index, what };
+    let finding = |kind, file: &Path, line, index, what: String| Finding {
+        kind,
+        file: file.to_owned(),
+        line,
+        index,
+        what,
+    };
     loop {
         let first = chain.size();
         let path = layout.segment(first);
         let Some(file) = files::open_if_there(&path)? else {
             let later = layout.segments()?.into_iter().find(|other| *other > first);
             let what = match later {
-                Some(next) => format!("the segment with the entries {first} to {} is not there", next - 1),
+                Some(next) => format!(
+                    "the segment with the entries {first} to {} is not there",
+                    next - 1
+                ),
                 None => "the first segment is not there".to_owned(),
             };
             return Ok(Some(finding(FindingKind::Removed, &path, 0, first, what)));
         };
         report.segments += 1;
-        let scan = Scan { file: &file, path: &path, threads: options.threads };
-        let read = link(&file, &path, first, chain).and_then(|place| settle(layout, &scan, chain, place, seen));
+        let scan = Scan {
+            file: &file,
+            path: &path,
+            threads: options.threads,
+        };
+        let read = link(&file, &path, first, chain)
+            .and_then(|place| settle(layout, &scan, chain, place, seen));
         let tail = match read {
             Ok((place, tail)) => {
                 report.bytes += place.offset;
                 tail.map(|tail| (place, tail))
             }
             Err(BookError::Damaged(damage)) => {
-                return Ok(Some(finding(FindingKind::Changed, &path, damage.line, damage.index, damage.what)));
+                return Ok(Some(finding(
+                    FindingKind::Changed,
+                    &path,
+                    damage.line,
+                    damage.index,
+                    damage.what,
+                )));
             }
             Err(BookError::Newer { found, .. }) => {
-                return Ok(Some(finding(FindingKind::Unverifiable, &path, 0, chain.size(), found)));
+                return Ok(Some(finding(
+                    FindingKind::Unverifiable,
+                    &path,
+                    0,
+                    chain.size(),
+                    found,
+                )));
             }
             Err(error) => return Err(error),
         };
@@ -301,22 +350,49 @@ fn read_all(
         if let Some((place, tail)) = tail {
             let bytes = tail.end - tail.start;
             let (kind, what) = if last {
-                (FindingKind::UnsignedTail, format!("{bytes} bytes after the last checkpoint are not signed"))
+                (
+                    FindingKind::UnsignedTail,
+                    format!("{bytes} bytes after the last checkpoint are not signed"),
+                )
             } else {
-                (FindingKind::Changed, format!("{bytes} bytes follow the last checkpoint of a segment that was ended"))
+                (
+                    FindingKind::Changed,
+                    format!("{bytes} bytes follow the last checkpoint of a segment that was ended"),
+                )
             };
-            return Ok(Some(finding(kind, &path, place.line + 1, chain.size(), what)));
+            return Ok(Some(finding(
+                kind,
+                &path,
+                place.line + 1,
+                chain.size(),
+                what,
+            )));
         }
         if last {
             return Ok(None);
         }
         if chain.size() == first {
-            return Ok(Some(finding(FindingKind::Changed, &path, 0, first, "the segment holds no entry".into())));
+            return Ok(Some(finding(
+                FindingKind::Changed,
+                &path,
+                0,
+                first,
+                "the segment holds no entry".into(),
+            )));
         }
         // A segment whose name is no index at which one ended does not belong to the book.
-        if let Some(stray) = others.iter().find(|other| (first + 1..chain.size()).contains(*other)) {
+        if let Some(stray) = others
+            .iter()
+            .find(|other| (first + 1..chain.size()).contains(*other))
+        {
             let what = "a segment begins inside another".to_owned();
-            return Ok(Some(finding(FindingKind::Changed, &layout.segment(*stray), 0, *stray, what)));
+            return Ok(Some(finding(
+                FindingKind::Changed,
+                &layout.segment(*stray),
+                0,
+                *stray,
+                what,
+            )));
         }
     }
 }

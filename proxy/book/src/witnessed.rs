@@ -70,11 +70,20 @@ impl<'a> Witnessed<'a> {
             what: what.to_owned(),
         });
         let absent = self.absent.into_iter().map(|(target, absence)| Finding {
-            kind: if absence.on_record { FindingKind::PayloadAbsentOnRecord } else { FindingKind::PayloadMissing },
+            kind: if absence.on_record {
+                FindingKind::PayloadAbsentOnRecord
+            } else {
+                FindingKind::PayloadMissing
+            },
             file: absence.file,
             line: 0,
             index: target.i.0,
-            what: format!("the payload `{}` of entry {} {}", target.f.as_str(), target.i.0, absence.what),
+            what: format!(
+                "the payload `{}` of entry {} {}",
+                target.f.as_str(),
+                target.i.0,
+                absence.what
+            ),
         });
         (genesis.into_iter().chain(absent).collect(), self.more)
     }
@@ -91,7 +100,14 @@ impl<'a> Witnessed<'a> {
         };
         let file = self.layout.vault_segment(stored.at.seg);
         if self.absent.len() < MAX_ABSENT {
-            self.absent.insert(stored.target, Absence { file, what, on_record: false });
+            self.absent.insert(
+                stored.target,
+                Absence {
+                    file,
+                    what,
+                    on_record: false,
+                },
+            );
         } else {
             self.more += 1;
         }
@@ -100,11 +116,19 @@ impl<'a> Witnessed<'a> {
     fn find(&mut self, stored: &Stored) -> Found {
         let number = stored.at.seg;
         if self.file.as_ref().is_none_or(|(open, _)| *open != number) {
-            let file = files::open_if_there(&self.layout.vault_segment(number)).ok().flatten();
+            let file = files::open_if_there(&self.layout.vault_segment(number))
+                .ok()
+                .flatten();
             self.file = Some((number, file.map(Rc::new)));
         }
-        let Some((_, Some(file))) = &self.file else { return Found::Missing };
-        let subject = Subject { origin: &self.book.origin, call: &stored.call, field: stored.target.f };
+        let Some((_, Some(file))) = &self.file else {
+            return Found::Missing;
+        };
+        let subject = Subject {
+            origin: &self.book.origin,
+            call: &stored.call,
+            field: stored.target.f,
+        };
         vault::find(file, subject, stored.at).unwrap_or(Found::Missing)
     }
 }
@@ -114,10 +138,13 @@ impl Sink for Witnessed<'_> {
         self.unsigned_not_understood += u64::from(!leaf.understood);
         self.unsigned.extend(leaf.facts);
         if index == 0 {
-            let entry = std::str::from_utf8(line).ok().and_then(|line| Entry::parse(line).ok());
+            let entry = std::str::from_utf8(line)
+                .ok()
+                .and_then(|line| Entry::parse(line).ok());
             self.genesis = match entry.and_then(|entry| entry.body) {
                 Some(Body::BookOpen(open))
-                    if open.origin == self.book.origin && open.vkey == self.book.vkey.to_string() =>
+                    if open.origin == self.book.origin
+                        && open.vkey == self.book.vkey.to_string() =>
                 {
                     None
                 }

@@ -61,30 +61,56 @@ impl Sealer<'_> {
         entry::check_length(&body, &fields)?;
         let mut sealed = Vec::with_capacity(payloads.len());
         for (field, payload) in payloads {
-            let call = body.call().cloned().ok_or(EntryError::NoSuchField { kind: body.kind(), field: field.as_str() })?;
+            let call = body.call().cloned().ok_or(EntryError::NoSuchField {
+                kind: body.kind(),
+                field: field.as_str(),
+            })?;
             let (commitment, object) = self.seal(field, &call, payload.bytes())?;
             entry::place(&mut body, field, commitment.clone())?;
-            sealed.push(Sealed { field, commitment, object });
+            sealed.push(Sealed {
+                field,
+                commitment,
+                object,
+            });
         }
-        Ok(Prepared { body, payloads: sealed })
+        Ok(Prepared {
+            body,
+            payloads: sealed,
+        })
     }
 
-    fn seal(&mut self, field: Field, call: &CallId, bytes: &[u8]) -> Result<(Commitment, Vec<u8>), BookError> {
+    fn seal(
+        &mut self,
+        field: Field,
+        call: &CallId,
+        bytes: &[u8],
+    ) -> Result<(Commitment, Vec<u8>), BookError> {
         let mut random = Zeroizing::new([0; 32 + 32 + 24 + 24]);
         (self.entropy)(&mut random[..]).map_err(BookError::Entropy)?;
         let (salt, rest) = random.split_at(32);
         let (key, nonces) = rest.split_at(32);
         let salt = Salt::from_bytes(array(salt));
         let length = bytes.len() as u64;
-        let mut commitment =
-            Commitment { at: None, c: commit_bytes(&salt, field, call, bytes), keep: None, n: Count(length) };
+        let mut commitment = Commitment {
+            at: None,
+            c: commit_bytes(&salt, field, call, bytes),
+            keep: None,
+            n: Count(length),
+        };
         let kept = match self.payloads {
             Payloads::Digest => Err(Keep::None),
             Payloads::Keep { limit } if length > limit => Err(Keep::TooLarge),
             Payloads::Keep { .. } => {
-                let seeds =
-                    Seeds { key: Zeroizing::new(array(key)), wrap_nonce: array(&nonces[..24]), nonce: array(&nonces[24..]) };
-                let subject = Subject { origin: self.origin, call, field };
+                let seeds = Seeds {
+                    key: Zeroizing::new(array(key)),
+                    wrap_nonce: array(&nonces[..24]),
+                    nonce: array(&nonces[24..]),
+                };
+                let subject = Subject {
+                    origin: self.origin,
+                    call,
+                    field,
+                };
                 vault::seal(self.key, subject, &salt, &seeds, bytes).ok_or(Keep::TooLarge)
             }
         };
@@ -99,19 +125,28 @@ impl Sealer<'_> {
 impl Prepared {
     /// A body without payloads whose length is known to be small.
     pub(crate) fn plain(body: impl Into<Body>) -> Self {
-        Self { body: body.into(), payloads: Vec::new() }
+        Self {
+            body: body.into(),
+            payloads: Vec::new(),
+        }
     }
 
     /// A body without payloads; refused when its line could be too long.
     pub(crate) fn checked(body: impl Into<Body>) -> Result<Self, EntryError> {
         let body = body.into();
         entry::check_length(&body, &[])?;
-        Ok(Self { body, payloads: Vec::new() })
+        Ok(Self {
+            body,
+            payloads: Vec::new(),
+        })
     }
 
     /// Bytes its objects take in the vault.
     pub(crate) fn vault_bytes(&self) -> u64 {
-        self.payloads.iter().map(|sealed| sealed.object.len() as u64).sum()
+        self.payloads
+            .iter()
+            .map(|sealed| sealed.object.len() as u64)
+            .sum()
     }
 }
 
@@ -137,12 +172,27 @@ impl Lines {
         Ok(lines)
     }
 
-    fn push(&mut self, prepared: Prepared, chain: &mut Chain, vault: VaultEnd, time: &str) -> Result<(), BookError> {
+    fn push(
+        &mut self,
+        prepared: Prepared,
+        chain: &mut Chain,
+        vault: VaultEnd,
+        time: &str,
+    ) -> Result<(), BookError> {
         let Prepared { mut body, payloads } = prepared;
-        for Sealed { field, mut commitment, object } in payloads {
+        for Sealed {
+            field,
+            mut commitment,
+            object,
+        } in payloads
+        {
             if !object.is_empty() {
                 let off = vault.end + self.vault.len() as u64;
-                commitment.at = Some(At { len: object.len() as u64, off, seg: vault.seg });
+                commitment.at = Some(At {
+                    len: object.len() as u64,
+                    off,
+                    seg: vault.seg,
+                });
                 self.vault.extend_from_slice(&object);
             }
             if let Some(slot) = entry::slot(&mut body, field) {
@@ -152,19 +202,34 @@ impl Lines {
         let index = chain.next();
         let line = entry::line(&body, index, chain.last(), time)?;
         // The writer's own lines pass the reader's checks before they are signed.
-        chain.leaf(&line).map_err(|flaw| BookError::NotFound(flaw.what))?;
-        self.entries.push(Recorded { index, leaf: leaf_hash(&line) });
+        chain
+            .leaf(&line)
+            .map_err(|flaw| BookError::NotFound(flaw.what))?;
+        self.entries.push(Recorded {
+            index,
+            leaf: leaf_hash(&line),
+        });
         self.journal.extend_from_slice(&line);
         self.journal.push(b'\n');
         self.lines += 1;
         Ok(())
     }
 
-    fn sign(&mut self, chain: &mut Chain, (vkey, signer): (&Vkey, &Signer)) -> Result<(), BookError> {
-        let checkpoint = Checkpoint { origin: chain.origin.to_string(), size: chain.next(), root: chain.next_root() };
+    fn sign(
+        &mut self,
+        chain: &mut Chain,
+        (vkey, signer): (&Vkey, &Signer),
+    ) -> Result<(), BookError> {
+        let checkpoint = Checkpoint {
+            origin: chain.origin.to_string(),
+            size: chain.next(),
+            root: chain.next_root(),
+        };
         self.checkpoint = note::sign(&checkpoint.text(), &[(vkey, signer)]);
         let encoded = STANDARD.encode(&self.checkpoint);
-        chain.checkpoint(encoded.as_bytes()).map_err(|flaw| BookError::NotFound(flaw.what))?;
+        chain
+            .checkpoint(encoded.as_bytes())
+            .map_err(|flaw| BookError::NotFound(flaw.what))?;
         self.journal.extend_from_slice(CP);
         self.journal.extend_from_slice(encoded.as_bytes());
         self.journal.push(b'\n');

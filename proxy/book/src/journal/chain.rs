@@ -9,8 +9,8 @@ use base64::engine::general_purpose::STANDARD;
 use crate::checkpoint::Checkpoint;
 use crate::entry::{CallId, Common, NO_PREV};
 use crate::facts::{self, Fact};
-use crate::journal::segment::SegmentLine;
 use crate::journal::OpenCall;
+use crate::journal::segment::SegmentLine;
 use crate::note::{Note, Vkey};
 use crate::origin::Origin;
 use crate::tree::{CompactRange, Hash, leaf_hash};
@@ -27,7 +27,18 @@ pub(crate) struct Flaw {
 }
 
 /// End of what is written in the vault.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    serde::Serialize,
+    serde::Deserialize,
+)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct VaultEnd {
     /// Segment number.
@@ -66,18 +77,27 @@ pub(crate) struct Chain {
 
 impl Flaw {
     pub(crate) fn changed(what: impl Into<String>) -> Self {
-        Self { what: what.into(), unknown: false }
+        Self {
+            what: what.into(),
+            unknown: false,
+        }
     }
 
     pub(crate) fn unknown(what: impl Into<String>) -> Self {
-        Self { what: what.into(), unknown: true }
+        Self {
+            what: what.into(),
+            unknown: true,
+        }
     }
 }
 
 impl Chain {
     /// An empty book.
     pub(crate) fn new(origin: Origin, keys: Vec<Vkey>) -> Self {
-        let tip = Tip { range: CompactRange::default(), last: NO_PREV };
+        let tip = Tip {
+            range: CompactRange::default(),
+            last: NO_PREV,
+        };
         Self {
             origin,
             keys,
@@ -131,10 +151,22 @@ impl Chain {
     pub(crate) fn link(&self, line: &SegmentLine, first: u64) -> Result<Option<Note>, Flaw> {
         let note = line.check(first, &self.origin, &self.keys)?;
         for (same, what) in [
-            (line.tip()? == self.head, "the tree it starts from is not the tree before it"),
-            (line.prevcp == self.note, "the checkpoint it repeats is not the one before it"),
-            (line.open_calls()? == self.open, "the calls it states as open are not those that are"),
-            (line.vault == self.vault, "the end of the vault it states is another"),
+            (
+                line.tip()? == self.head,
+                "the tree it starts from is not the tree before it",
+            ),
+            (
+                line.prevcp == self.note,
+                "the checkpoint it repeats is not the one before it",
+            ),
+            (
+                line.open_calls()? == self.open,
+                "the calls it states as open are not those that are",
+            ),
+            (
+                line.vault == self.vault,
+                "the end of the vault it states is another",
+            ),
         ] {
             if !same {
                 return Err(Flaw::changed(what));
@@ -148,21 +180,30 @@ impl Chain {
         if line.len() > MAX_LEAF {
             return Err(Flaw::changed("the entry is longer than 65,535 bytes"));
         }
-        let text = std::str::from_utf8(line).map_err(|_| Flaw::changed("the entry is not UTF-8"))?;
-        let common: Common<'_> =
-            serde_json::from_str(text).map_err(|_| Flaw::changed("the line is not an entry in JSON"))?;
+        let text =
+            std::str::from_utf8(line).map_err(|_| Flaw::changed("the entry is not UTF-8"))?;
+        let common: Common<'_> = serde_json::from_str(text)
+            .map_err(|_| Flaw::changed("the line is not an entry in JSON"))?;
         let expected = self.next();
         if common.i != expected {
-            return Err(Flaw::changed(format!("the entry says it is number {}, expected is {expected}", common.i)));
+            return Err(Flaw::changed(format!(
+                "the entry says it is number {}, expected is {expected}",
+                common.i
+            )));
         }
         if common.prev != self.tip.last {
-            return Err(Flaw::changed("its `prev` is not the hash of the entry before: one of the two was changed"));
+            return Err(Flaw::changed(
+                "its `prev` is not the hash of the entry before: one of the two was changed",
+            ));
         }
         let facts = facts::of(&common, text);
         let hash = leaf_hash(line);
         self.tip.range.push(hash);
         self.tip.last = hash;
-        let leaf = Leaf { understood: facts.is_some(), facts: facts.unwrap_or_default() };
+        let leaf = Leaf {
+            understood: facts.is_some(),
+            facts: facts.unwrap_or_default(),
+        };
         self.pending.extend(leaf.facts.iter().cloned());
         Ok(leaf)
     }
@@ -184,10 +225,14 @@ impl Chain {
             return Err(Flaw::changed("the checkpoint repeats the one before it"));
         }
         if checkpoint.root != self.tip.range.root() {
-            return Err(Flaw::changed("the entries before the checkpoint do not give its root: one of them was changed"));
+            return Err(Flaw::changed(
+                "the entries before the checkpoint do not give its root: one of them was changed",
+            ));
         }
         if !self.keys.iter().any(|key| note.names(key)) {
-            return Err(Flaw::unknown("the checkpoint is signed by a key that is not known here"));
+            return Err(Flaw::unknown(
+                "the checkpoint is signed by a key that is not known here",
+            ));
         }
         self.head.clone_from(&self.tip);
         self.note = Some(String::from_utf8_lossy(encoded).into_owned());
@@ -196,7 +241,10 @@ impl Chain {
                 Fact::Opened(call) => drop(self.open.insert(call.call.clone(), call)),
                 Fact::Closed(call) => drop(self.open.remove(&call)),
                 Fact::Stored(stored) => {
-                    let end = VaultEnd { seg: stored.at.seg, end: stored.at.off.saturating_add(stored.at.len) };
+                    let end = VaultEnd {
+                        seg: stored.at.seg,
+                        end: stored.at.off.saturating_add(stored.at.len),
+                    };
                     self.vault = self.vault.max(end);
                 }
                 Fact::Explained(_) => {}
@@ -214,8 +262,11 @@ impl Chain {
 
 /// The note and the checkpoint of a `#cp` line's base64.
 pub(crate) fn read_checkpoint(encoded: &[u8]) -> Result<(Note, Checkpoint), String> {
-    let bytes = STANDARD.decode(encoded).map_err(|_| "the checkpoint is not base64".to_owned())?;
+    let bytes = STANDARD
+        .decode(encoded)
+        .map_err(|_| "the checkpoint is not base64".to_owned())?;
     let note = Note::parse(&bytes).map_err(|error| format!("the checkpoint is {error}"))?;
-    let checkpoint = Checkpoint::from_note(&note).map_err(|error| format!("the checkpoint is {error}"))?;
+    let checkpoint =
+        Checkpoint::from_note(&note).map_err(|error| format!("the checkpoint is {error}"))?;
     Ok((note, checkpoint))
 }

@@ -36,13 +36,19 @@ pub(crate) struct Layout {
 
 impl Layout {
     pub(crate) fn new(dir: &Path) -> Self {
-        Self { dir: dir.to_owned() }
+        Self {
+            dir: dir.to_owned(),
+        }
     }
 
     /// The book in `dir`, or in its subfolder `book/`.
     pub(crate) fn find(dir: &Path) -> Self {
         let inner = Self::new(&dir.join("book"));
-        if !files::exists(&dir.join("BOOK")) && files::exists(&inner.book()) { inner } else { Self::new(dir) }
+        if !files::exists(&dir.join("BOOK")) && files::exists(&inner.book()) {
+            inner
+        } else {
+            Self::new(dir)
+        }
     }
 
     pub(crate) fn book(&self) -> PathBuf {
@@ -77,9 +83,14 @@ impl Layout {
     pub(crate) fn segments(&self) -> Result<Vec<u64>, BookError> {
         let number = |name: &String| {
             let digits = name.strip_suffix(".jsonl")?;
-            (digits.len() == 20).then(|| digits.parse::<u64>().ok()).flatten()
+            (digits.len() == 20)
+                .then(|| digits.parse::<u64>().ok())
+                .flatten()
         };
-        Ok(files::list(&self.journal())?.iter().filter_map(number).collect())
+        Ok(files::list(&self.journal())?
+            .iter()
+            .filter_map(number)
+            .collect())
     }
 }
 
@@ -91,19 +102,33 @@ impl BookFile {
     pub fn read(dir: &Path) -> Result<Self, BookError> {
         let path = Layout::new(dir).book();
         if !files::exists(&path) {
-            return Err(BookError::NotABook { path: dir.to_owned(), why: "it has no file `BOOK`".into() });
+            return Err(BookError::NotABook {
+                path: dir.to_owned(),
+                why: "it has no file `BOOK`".into(),
+            });
         }
         let text = String::from_utf8(files::read_small(&path, 4096)?).unwrap_or_default();
-        let wrong = |why: &str| BookError::NotABook { path: path.clone(), why: why.into() };
+        let wrong = |why: &str| BookError::NotABook {
+            path: path.clone(),
+            why: why.into(),
+        };
         let mut lines = text.lines();
         match lines.next().and_then(|line| line.strip_prefix(BOOK_HEAD)) {
             Some(BOOK_VERSION) => {}
             Some(version) if !version.is_empty() && version.bytes().all(|b| b.is_ascii_digit()) => {
-                return Err(BookError::Newer { path, found: version.to_owned() });
+                return Err(BookError::Newer {
+                    path,
+                    found: version.to_owned(),
+                });
             }
             _ => return Err(wrong("its first line is not `countersign book 1`")),
         }
-        let mut member = |name: &str| lines.next().and_then(|line| line.strip_prefix(name)).map(str::to_owned);
+        let mut member = |name: &str| {
+            lines
+                .next()
+                .and_then(|line| line.strip_prefix(name))
+                .map(str::to_owned)
+        };
         let origin = member("origin: ").ok_or_else(|| wrong("its line `origin:` is missing"))?;
         let vkey = member("vkey: ").ok_or_else(|| wrong("its line `vkey:` is missing"))?;
         let created = member("created: ").ok_or_else(|| wrong("its line `created:` is missing"))?;
@@ -112,7 +137,11 @@ impl BookFile {
         if lines.next().is_some() || vkey.name() != origin.as_str() {
             return Err(wrong("it has more lines, or its key is of another origin"));
         }
-        Ok(Self { origin, vkey, created })
+        Ok(Self {
+            origin,
+            vkey,
+            created,
+        })
     }
 
     pub(crate) fn to_text(&self) -> String {

@@ -10,6 +10,10 @@ pub(crate) mod segment;
 mod syncer;
 mod writer;
 
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "tests damage files on purpose")]
+pub(crate) mod tests;
+
 pub use api::{Committed, Entropy, OpenCall, Payloads, Recorded, Recovery, Sources, WriterOptions};
 pub use layout::BookFile;
 pub use writer::Writer;

@@ -17,8 +17,8 @@ use crate::journal::scan::{Place, Recent, Scan, Tail, inspect};
 use crate::journal::segment::SegmentLine;
 use crate::journal::writer::Writer;
 use crate::key::{Signer, VaultKey};
-use crate::note::Note;
 use crate::kinds::{BookRecovered, Gap, Target};
+use crate::note::Note;
 use crate::tree::Hash;
 use crate::vault::{self, Found, Subject};
 
@@ -50,19 +50,29 @@ impl Writer {
         let book = BookFile::read(dir)?;
         let vkey = signer.vkey(&book.origin);
         if vkey != book.vkey {
-            return Err(BookError::WrongKey { book: book.vkey.to_string(), given: vkey.to_string() });
+            return Err(BookError::WrongKey {
+                book: book.vkey.to_string(),
+                given: vkey.to_string(),
+            });
         }
         let lock = LockFile::open(layout.lock())?;
         let held = lock.lock()?;
         let Some(first) = layout.segments()?.last().copied() else {
-            return Err(BookError::NotABook { path: dir.to_owned(), why: "its folder `journal` is empty".into() });
+            return Err(BookError::NotABook {
+                path: dir.to_owned(),
+                why: "its folder `journal` is empty".into(),
+            });
         };
         let path = layout.segment(first);
         let journal = files::open_write(&path)?;
         let mut chain = Chain::new(book.origin, vec![book.vkey]);
         let mut place = begin(&journal, &path, first, &mut chain)?;
         let mut recent = Recent::default();
-        let scan = Scan { file: &journal, path: &path, threads: options.threads };
+        let scan = Scan {
+            file: &journal,
+            path: &path,
+            threads: options.threads,
+        };
         let tail = scan.advance(&mut chain, &mut place, &mut recent)?;
         let mut writer = Self {
             layout,
@@ -104,8 +114,12 @@ impl Writer {
             let before = files::open_read(&pending)?;
             files::copy_new(&pending, &mut before.chain(bytes()?))?;
         }
-        self.journal.set_len(tail.start).map_err(BookError::io("cut", &path))?;
-        self.journal.sync_all().map_err(BookError::io("sync", &path))
+        self.journal
+            .set_len(tail.start)
+            .map_err(BookError::io("cut", &path))?;
+        self.journal
+            .sync_all()
+            .map_err(BookError::io("sync", &path))
     }
 
     /// Whether bytes are set aside that no entry records yet.
@@ -115,9 +129,17 @@ impl Writer {
 
     /// Appends `book.recovered` for what is set aside and for `missing` payloads. Entries that were signed and lost get
     /// a `gap` each, so that no size is ever signed with two roots.
-    pub(super) fn record_recovery(&mut self, missing: Vec<Target>) -> Result<Option<Recovery>, BookError> {
+    pub(super) fn record_recovery(
+        &mut self,
+        missing: Vec<Target>,
+    ) -> Result<Option<Recovery>, BookError> {
         let pending = self.layout.quarantine().join(PENDING);
-        let mut recovery = Recovery { bytes: 0, lines: 0, file: None, missing: missing.len() };
+        let mut recovery = Recovery {
+            bytes: 0,
+            lines: 0,
+            file: None,
+            missing: missing.len(),
+        };
         let process = self.options.process.clone();
         let mut body = BookRecovered {
             bytes: Count(0),
@@ -134,18 +156,28 @@ impl Writer {
             let found = inspect(&file, 0, &self.chain).map_err(BookError::io("read", &pending))?;
             let (hash, bytes) = digest(files::open_read(&pending)?, &pending)?;
             let name = format!("{}.tail", data_encoding::HEXLOWER.encode(&hash.0));
-            recovery = Recovery { bytes, lines: found.lines, file: Some(name.clone()), ..recovery };
+            recovery = Recovery {
+                bytes,
+                lines: found.lines,
+                file: Some(name.clone()),
+                ..recovery
+            };
             body.bytes = Count(bytes);
             body.file = Some(name);
             body.lines = Count(found.lines);
             body.sha256 = Some(hash);
-            let lost = found.signed.as_ref().map_or(0, |head| head.size.0.saturating_sub(self.chain.size()));
+            let lost = found
+                .signed
+                .as_ref()
+                .map_or(0, |head| head.size.0.saturating_sub(self.chain.size()));
             if lost >= MAX_BATCH as u64 {
                 return Err(BookError::Damaged(Damage {
                     file: pending,
                     line: 0,
                     index: self.chain.size(),
-                    what: format!("a signed checkpoint lies {lost} entries beyond the journal's end"),
+                    what: format!(
+                        "a signed checkpoint lies {lost} entries beyond the journal's end"
+                    ),
                 }));
             }
             self.signed.clone_from(&found.signed);
@@ -173,9 +205,18 @@ impl Writer {
     /// after its payloads are synced, so these belong to batches that never were.
     fn missing_payloads(&mut self, recent: &Recent) -> Result<Vec<Target>, BookError> {
         let (mut missing, mut budget, mut tried, mut opened) = (Vec::new(), READ, 0, false);
-        for stored in recent.stored.iter().rev().filter(|stored| !recent.explained.contains(&stored.target)) {
+        for stored in recent
+            .stored
+            .iter()
+            .rev()
+            .filter(|stored| !recent.explained.contains(&stored.target))
+        {
             let path = self.layout.vault_segment(stored.at.seg);
-            let subject = Subject { origin: &self.chain.origin, call: &stored.call, field: stored.target.f };
+            let subject = Subject {
+                origin: &self.chain.origin,
+                call: &stored.call,
+                field: stored.target.f,
+            };
             let found = match files::open_if_there(&path)? {
                 None => Found::Missing,
                 Some(file) if budget < stored.at.len => {
@@ -183,9 +224,14 @@ impl Writer {
                 }
                 Some(file) => {
                     budget -= stored.at.len;
-                    let object = vault::read(&file, stored.at).map_err(BookError::io("read", &path))?;
-                    let found = object.as_ref().map_or(Found::Missing, |object| vault::look(subject, stored.at, object));
-                    if let (Found::Present, Some(object), false) = (found, &object, opened || tried == KEY_TRIALS) {
+                    let object =
+                        vault::read(&file, stored.at).map_err(BookError::io("read", &path))?;
+                    let found = object.as_ref().map_or(Found::Missing, |object| {
+                        vault::look(subject, stored.at, object)
+                    });
+                    if let (Found::Present, Some(object), false) =
+                        (found, &object, opened || tried == KEY_TRIALS)
+                    {
                         tried += 1;
                         opened = vault::open(&self.vault_key, subject, object).is_ok();
                     }
@@ -205,7 +251,12 @@ impl Writer {
 }
 
 /// Reads the first line of a segment into the chain and verifies the checkpoint it repeats.
-fn begin(journal: &std::fs::File, path: &Path, first: u64, chain: &mut Chain) -> Result<Place, BookError> {
+fn begin(
+    journal: &std::fs::File,
+    path: &Path,
+    first: u64,
+    chain: &mut Chain,
+) -> Result<Place, BookError> {
     let (line, place) = first_line(journal, path, first)?;
     let note = line.and_then(|line| chain.begin(&line, first));
     check_note(note, path, first, chain)?;
@@ -213,7 +264,12 @@ fn begin(journal: &std::fs::File, path: &Path, first: u64, chain: &mut Chain) ->
 }
 
 /// Steps from the end of one segment to the next.
-pub(crate) fn link(journal: &std::fs::File, path: &Path, first: u64, chain: &Chain) -> Result<Place, BookError> {
+pub(crate) fn link(
+    journal: &std::fs::File,
+    path: &Path,
+    first: u64,
+    chain: &Chain,
+) -> Result<Place, BookError> {
     let (line, place) = first_line(journal, path, first)?;
     let note = line.and_then(|line| chain.link(&line, first));
     check_note(note, path, first, chain)?;
@@ -226,24 +282,50 @@ fn first_line(journal: &std::fs::File, path: &Path, first: u64) -> Result<FirstL
     let io = || BookError::io("read", path);
     let mut lines = files::Lines::at(journal, 0, 0).map_err(io())?;
     Ok(match lines.next().map_err(io())? {
-        Some(line) if line.whole => (SegmentLine::parse(lines.bytes()), Place { offset: line.end, line: 1 }),
-        _ => (Err(Flaw::changed(format!("the first line of the segment from entry {first} is not whole"))), Place::default()),
+        Some(line) if line.whole => (
+            SegmentLine::parse(lines.bytes()),
+            Place {
+                offset: line.end,
+                line: 1,
+            },
+        ),
+        _ => (
+            Err(Flaw::changed(format!(
+                "the first line of the segment from entry {first} is not whole"
+            ))),
+            Place::default(),
+        ),
     })
 }
 
-fn check_note(note: Result<Option<Note>, Flaw>, path: &Path, first: u64, chain: &Chain) -> Result<(), BookError> {
+fn check_note(
+    note: Result<Option<Note>, Flaw>,
+    path: &Path,
+    first: u64,
+    chain: &Chain,
+) -> Result<(), BookError> {
     let flaw = match note {
         Ok(None) => return Ok(()),
         Ok(Some(note)) => match note.verify(&chain.keys) {
             Ok(()) => return Ok(()),
-            Err(error) => Flaw::changed(format!("the checkpoint the segment repeats is refused: {error}")),
+            Err(error) => Flaw::changed(format!(
+                "the checkpoint the segment repeats is refused: {error}"
+            )),
         },
         Err(flaw) => flaw,
     };
     Err(if flaw.unknown {
-        BookError::Newer { path: path.to_owned(), found: flaw.what }
+        BookError::Newer {
+            path: path.to_owned(),
+            found: flaw.what,
+        }
     } else {
-        BookError::Damaged(Damage { file: path.to_owned(), line: 1, index: first, what: flaw.what })
+        BookError::Damaged(Damage {
+            file: path.to_owned(),
+            line: 1,
+            index: first,
+            what: flaw.what,
+        })
     })
 }
 
@@ -251,7 +333,10 @@ fn check_note(note: Result<Option<Note>, Flaw>, path: &Path, first: u64, chain: 
 fn digest(mut source: impl std::io::Read, path: &Path) -> Result<(Hash, u64), BookError> {
     let (mut hash, mut length, mut buffer) = (Sha256::new(), 0, vec![0; 64 << 10]);
     loop {
-        match source.read(&mut buffer).map_err(BookError::io("read", path))? {
+        match source
+            .read(&mut buffer)
+            .map_err(BookError::io("read", path))?
+        {
             0 => return Ok((Hash(hash.finalize().into()), length)),
             n => {
                 hash.update(&buffer[..n]);

@@ -3,13 +3,13 @@
 use std::fs::File;
 use std::path::Path;
 
+use crate::entry::Count;
 use crate::error::{BookError, Damage};
 use crate::facts::{Fact, Stored};
 use crate::files::{self, Line, Lines};
 use crate::journal::chain::{Chain, Flaw, Leaf, read_checkpoint};
 use crate::journal::segment::CP;
 use crate::kinds::{Head, Target};
-use crate::entry::Count;
 use crate::note::Note;
 use crate::signatures::Signatures;
 
@@ -84,7 +84,14 @@ impl Scan<'_> {
             (*chain, *place, *sink) = before;
             self.read(chain, place, sink, bad.offset)?;
             let what = Flaw::changed(format!("the checkpoint is refused: {what}"));
-            read.flaw = Some((Place { offset: bad.offset, line: bad.line }, chain.next(), what));
+            read.flaw = Some((
+                Place {
+                    offset: bad.offset,
+                    line: bad.line,
+                },
+                chain.next(),
+                what,
+            ));
         }
         let flaw = read.flaw.map(|(at, index, flaw)| (at.line, index, flaw));
         chain.drop_unsigned();
@@ -111,11 +118,21 @@ impl Scan<'_> {
             match step(chain, sink, line, lines.bytes()) {
                 Ok(None) => {}
                 Ok(Some(note)) => {
-                    *place = Place { offset: line.end, line: line.number };
+                    *place = Place {
+                        offset: line.end,
+                        line: line.number,
+                    };
                     signatures.push(note, *place);
                 }
                 Err(flaw) => {
-                    end.flaw = Some((Place { offset: line.end, line: line.number }, chain.next(), flaw));
+                    end.flaw = Some((
+                        Place {
+                            offset: line.end,
+                            line: line.number,
+                        },
+                        chain.next(),
+                        flaw,
+                    ));
                     break;
                 }
             }
@@ -140,20 +157,39 @@ impl Scan<'_> {
         if end == place.offset {
             return Ok(None);
         }
-        let Inspection { lines, signed, whole, last_is_signed } =
-            inspect(self.file, place.offset, chain).map_err(BookError::io("read", self.path))?;
+        let Inspection {
+            lines,
+            signed,
+            whole,
+            last_is_signed,
+        } = inspect(self.file, place.offset, chain).map_err(BookError::io("read", self.path))?;
         if let Some((line, index, flaw)) = flaw {
-            if flaw.unknown {
-                return Err(BookError::Newer { path: self.path.to_owned(), found: flaw.what });
+            // Beyond this version only if nothing this version can check comes after it.
+            if flaw.unknown && whole == 0 {
+                return Err(BookError::Newer {
+                    path: self.path.to_owned(),
+                    found: flaw.what,
+                });
             }
             // One unwritten sector in the last batch is a loss of power; anything else before a signature is damage.
-            let torn = whole == 1 && last_is_signed && self.has_unwritten_sector(place.offset, end)?;
+            let torn =
+                whole == 1 && last_is_signed && self.has_unwritten_sector(place.offset, end)?;
             if whole > 0 && !torn {
-                let damage = Damage { file: self.path.to_owned(), line, index, what: flaw.what };
+                let damage = Damage {
+                    file: self.path.to_owned(),
+                    line,
+                    index,
+                    what: flaw.what,
+                };
                 return Err(BookError::Damaged(damage));
             }
         }
-        Ok(Some(Tail { start: place.offset, end, lines, signed }))
+        Ok(Some(Tail {
+            start: place.offset,
+            end,
+            lines,
+            signed,
+        }))
     }
 
     fn has_unwritten_sector(&self, start: u64, end: u64) -> Result<bool, BookError> {
@@ -194,18 +230,34 @@ pub(crate) struct Inspection {
 /// Looks through the lines of `file` from `offset` for checkpoints this book's keys signed beyond the chain's head.
 pub(crate) fn inspect(file: &File, offset: u64, chain: &Chain) -> std::io::Result<Inspection> {
     let mut lines = Lines::at(file, offset, 0)?;
-    let mut found = Inspection { lines: 0, signed: None, whole: 0, last_is_signed: false };
+    let mut found = Inspection {
+        lines: 0,
+        signed: None,
+        whole: 0,
+        last_is_signed: false,
+    };
     while let Some(line) = lines.next()? {
         found.lines += u64::from(line.whole);
         found.last_is_signed = false;
-        let Some(encoded) = lines.bytes().strip_prefix(CP) else { continue };
-        let Ok((note, checkpoint)) = read_checkpoint(encoded) else { continue };
+        let Some(encoded) = lines.bytes().strip_prefix(CP) else {
+            continue;
+        };
+        let Ok((note, checkpoint)) = read_checkpoint(encoded) else {
+            continue;
+        };
         let ours = checkpoint.origin == chain.origin.as_str() && note.verify(&chain.keys).is_ok();
         if ours && checkpoint.size > chain.size() {
             found.whole += u64::from(line.whole);
             found.last_is_signed = line.whole;
-            if found.signed.as_ref().is_none_or(|head| head.size.0 < checkpoint.size) {
-                found.signed = Some(Head { root: checkpoint.root, size: Count(checkpoint.size) });
+            if found
+                .signed
+                .as_ref()
+                .is_none_or(|head| head.size.0 < checkpoint.size)
+            {
+                found.signed = Some(Head {
+                    root: checkpoint.root,
+                    size: Count(checkpoint.size),
+                });
             }
         }
     }
@@ -239,7 +291,12 @@ impl Sink for Recent {
 }
 
 /// Takes one line; a checkpoint's note is answered, its signature is not verified yet.
-fn step(chain: &mut Chain, sink: &mut impl Sink, line: Line, bytes: &[u8]) -> Result<Option<Note>, Flaw> {
+fn step(
+    chain: &mut Chain,
+    sink: &mut impl Sink,
+    line: Line,
+    bytes: &[u8],
+) -> Result<Option<Note>, Flaw> {
     if !line.whole {
         return Err(Flaw::changed("the line is not whole"));
     }
@@ -255,7 +312,9 @@ fn step(chain: &mut Chain, sink: &mut impl Sink, line: Line, bytes: &[u8]) -> Re
                 sink.sign();
                 Ok(Some(note))
             }
-            None => Err(Flaw::changed("the line is neither an entry nor a checkpoint")),
+            None => Err(Flaw::changed(
+                "the line is neither an entry nor a checkpoint",
+            )),
         },
     }
 }

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::entry::{CallId, Count, NO_PREV};
-use crate::journal::chain::{Chain, Flaw, Tip, VaultEnd, read_checkpoint};
 use crate::journal::OpenCall;
+use crate::journal::chain::{Chain, Flaw, Tip, VaultEnd, read_checkpoint};
 use crate::note::{Note, Vkey};
 use crate::origin::Origin;
 use crate::tree::{CompactRange, Hash};
@@ -88,40 +88,71 @@ impl SegmentLine {
 
     /// Reads a line (without its line feed), strictly.
     pub(crate) fn parse(line: &[u8]) -> Result<Self, Flaw> {
-        let json = line.strip_prefix(SEG).ok_or_else(|| Flaw::changed("the segment does not begin with `#seg`"))?;
-        let wrong = |error: serde_json::Error| Flaw::changed(format!("the segment's first line is wrong: {error}"));
+        let json = line
+            .strip_prefix(SEG)
+            .ok_or_else(|| Flaw::changed("the segment does not begin with `#seg`"))?;
+        let wrong = |error: serde_json::Error| {
+            Flaw::changed(format!("the segment's first line is wrong: {error}"))
+        };
         let version: Version = serde_json::from_slice(json).map_err(wrong)?;
         if version.v != VERSION {
-            return Err(Flaw::unknown(format!("the segment is of version {}", version.v)));
+            return Err(Flaw::unknown(format!(
+                "the segment is of version {}",
+                version.v
+            )));
         }
         serde_json::from_slice(json).map_err(wrong)
     }
 
     /// Checks the line by itself: its place, its book, and that range and checkpoint say the same.
-    pub(crate) fn check(&self, first: u64, origin: &Origin, keys: &[Vkey]) -> Result<Option<Note>, Flaw> {
+    pub(crate) fn check(
+        &self,
+        first: u64,
+        origin: &Origin,
+        keys: &[Vkey],
+    ) -> Result<Option<Note>, Flaw> {
         if self.origin != *origin {
             return Err(Flaw::changed("the segment is of another book"));
         }
         if self.first.0 != first {
-            return Err(Flaw::changed("the segment's first line and its name disagree"));
+            return Err(Flaw::changed(
+                "the segment's first line and its name disagree",
+            ));
         }
-        if self.keys.iter().ne(keys.iter().map(Vkey::to_string).collect::<Vec<_>>().iter()) {
-            return Err(Flaw::unknown("the segment is signed by keys that are not known here"));
+        if self
+            .keys
+            .iter()
+            .ne(keys.iter().map(Vkey::to_string).collect::<Vec<_>>().iter())
+        {
+            return Err(Flaw::unknown(
+                "the segment is signed by keys that are not known here",
+            ));
         }
         let tip = self.tip()?;
         let Some(encoded) = &self.prevcp else {
-            return if first == 0 { Ok(None) } else { Err(Flaw::changed("the segment repeats no checkpoint")) };
+            return if first == 0 {
+                Ok(None)
+            } else {
+                Err(Flaw::changed("the segment repeats no checkpoint"))
+            };
         };
         let (note, checkpoint) = read_checkpoint(encoded.as_bytes()).map_err(Flaw::changed)?;
-        if checkpoint.origin != origin.as_str() || checkpoint.size != first || checkpoint.root != tip.range.root() {
-            return Err(Flaw::changed("the tree the segment starts from is not that of the checkpoint it repeats"));
+        if checkpoint.origin != origin.as_str()
+            || checkpoint.size != first
+            || checkpoint.root != tip.range.root()
+        {
+            return Err(Flaw::changed(
+                "the tree the segment starts from is not that of the checkpoint it repeats",
+            ));
         }
         Ok(Some(note))
     }
 
     pub(crate) fn tip(&self) -> Result<Tip, Flaw> {
-        let range = CompactRange::from_parts(self.first.0, self.range.clone())
-            .ok_or_else(|| Flaw::changed("the segment's compact range does not fit its first index"))?;
+        let range =
+            CompactRange::from_parts(self.first.0, self.range.clone()).ok_or_else(|| {
+                Flaw::changed("the segment's compact range does not fit its first index")
+            })?;
         // The last leaf of an odd tree is a node of its range.
         let last = match range.hashes().last() {
             None => NO_PREV,
@@ -129,7 +160,9 @@ impl SegmentLine {
             Some(_) => self.last,
         };
         if last != self.last {
-            return Err(Flaw::changed("the segment's last hash is not that of its compact range"));
+            return Err(Flaw::changed(
+                "the segment's last hash is not that of its compact range",
+            ));
         }
         Ok(Tip { range, last })
     }
@@ -138,8 +171,21 @@ impl SegmentLine {
         let open: BTreeMap<_, _> = self
             .calls
             .iter()
-            .map(|c| (c.call.clone(), OpenCall { call: c.call.clone(), process: c.process.clone(), index: c.i.0 }))
+            .map(|c| {
+                (
+                    c.call.clone(),
+                    OpenCall {
+                        call: c.call.clone(),
+                        process: c.process.clone(),
+                        index: c.i.0,
+                    },
+                )
+            })
             .collect();
-        if open.len() == self.calls.len() { Ok(open) } else { Err(Flaw::changed("the segment names an open call twice")) }
+        if open.len() == self.calls.len() {
+            Ok(open)
+        } else {
+            Err(Flaw::changed("the segment names an open call twice"))
+        }
     }
 }

@@ -16,13 +16,15 @@ impl Syncer {
     pub(crate) fn start() -> io::Result<Self> {
         let (files, requests) = sync_channel::<Arc<File>>(1);
         let (answers, results) = sync_channel(1);
-        std::thread::Builder::new().name("book-sync".into()).spawn(move || {
-            while let Ok(file) = requests.recv() {
-                if answers.send(file.sync_data()).is_err() {
-                    return;
+        std::thread::Builder::new()
+            .name("book-sync".into())
+            .spawn(move || {
+                while let Ok(file) = requests.recv() {
+                    if answers.send(file.sync_data()).is_err() {
+                        return;
+                    }
                 }
-            }
-        })?;
+            })?;
         Ok(Self { files, results })
     }
 

@@ -56,7 +56,11 @@ impl Writer {
     pub fn commit(&mut self, batch: Vec<Draft>) -> Result<Committed, BookError> {
         self.check_poisoned()?;
         if batch.is_empty() || batch.len() > MAX_BATCH {
-            return Err(EntryError::BatchSize { count: batch.len(), limit: MAX_BATCH }.into());
+            return Err(EntryError::BatchSize {
+                count: batch.len(),
+                limit: MAX_BATCH,
+            }
+            .into());
         }
         let mut sealer = Sealer {
             origin: &self.chain.origin,
@@ -64,7 +68,10 @@ impl Writer {
             payloads: self.options.payloads,
             entropy: &mut self.sources.entropy,
         };
-        let prepared = batch.into_iter().map(|draft| sealer.prepare(draft)).collect::<Result<Vec<_>, _>>()?;
+        let prepared = batch
+            .into_iter()
+            .map(|draft| sealer.prepare(draft))
+            .collect::<Result<Vec<_>, _>>()?;
         self.locked(|writer| {
             let recovery = writer.catch_up()?;
             let mut committed = writer.append(prepared)?;
@@ -82,7 +89,13 @@ impl Writer {
         self.check_poisoned()?;
         self.locked(|writer| {
             writer.catch_up()?;
-            let dead: Vec<OpenCall> = writer.chain.open.values().filter(|call| !alive(&call.process)).cloned().collect();
+            let dead: Vec<OpenCall> = writer
+                .chain
+                .open
+                .values()
+                .filter(|call| !alive(&call.process))
+                .cloned()
+                .collect();
             for part in dead.chunks(MAX_BATCH) {
                 let outcome = |call: &OpenCall| {
                     let mut outcome = Outcome::new(call.call.clone(), Status::Unknown);
@@ -128,7 +141,10 @@ impl Writer {
     }
 
     /// Runs `act` under the book's lock; any error in it ends this writer.
-    fn locked<T>(&mut self, act: impl FnOnce(&mut Self) -> Result<T, BookError>) -> Result<T, BookError> {
+    fn locked<T>(
+        &mut self,
+        act: impl FnOnce(&mut Self) -> Result<T, BookError>,
+    ) -> Result<T, BookError> {
         let held = self.lock.lock()?;
         let result = act(self);
         if let Err(error) = &result {
@@ -153,9 +169,14 @@ impl Writer {
             }
             let mut recent = Recent::default();
             if length > self.place.offset {
-                let scan = Scan { file: &self.journal, path: &path, threads: self.options.threads };
+                let scan = Scan {
+                    file: &self.journal,
+                    path: &path,
+                    threads: self.options.threads,
+                };
                 let tail = scan.advance(&mut self.chain, &mut self.place, &mut recent)?;
-                self.unsynced.extend(recent.stored.iter().map(|stored| stored.at.seg));
+                self.unsynced
+                    .extend(recent.stored.iter().map(|stored| stored.at.seg));
                 if let Some(tail) = tail {
                     self.set_aside(&tail)?;
                 }
@@ -169,7 +190,11 @@ impl Writer {
             self.journal = journal;
             self.first = self.chain.size();
         }
-        if self.has_pending() { self.record_recovery(Vec::new()) } else { Ok(None) }
+        if self.has_pending() {
+            self.record_recovery(Vec::new())
+        } else {
+            Ok(None)
+        }
     }
 
     /// Writes one batch and syncs it. The lock is held and everything before is read.
@@ -178,8 +203,13 @@ impl Writer {
             self.rotate()?;
         }
         let objects = batch.iter().map(Prepared::vault_bytes).sum();
-        let vault = if objects > 0 { Some(self.vault_for(objects)?) } else { None };
-        let (end, file) = vault.map_or((VaultEnd::default(), None), |(end, file)| (end, Some(file)));
+        let vault = if objects > 0 {
+            Some(self.vault_for(objects)?)
+        } else {
+            None
+        };
+        let (end, file) =
+            vault.map_or((VaultEnd::default(), None), |(end, file)| (end, Some(file)));
         let now = (self.sources.clock)();
         let lines = Lines::make(batch, &mut self.chain, end, now, (&self.vkey, &self.signer))?;
         let head = &self.chain.head;
@@ -187,7 +217,9 @@ impl Writer {
             && head.range.size() <= signed.size.0
             && head.range.root() != signed.root
         {
-            return Err(BookError::AlreadySigned { size: signed.size.0 });
+            return Err(BookError::AlreadySigned {
+                size: signed.size.0,
+            });
         }
 
         let path = self.layout.segment(self.first);
@@ -195,7 +227,8 @@ impl Writer {
             let path = self.layout.vault_segment(end.seg);
             files::write_at(file, end.end, &lines.vault).map_err(BookError::io("write", &path))?;
         }
-        files::write_at(&self.journal, self.place.offset, &lines.journal).map_err(BookError::io("write", &path))?;
+        files::write_at(&self.journal, self.place.offset, &lines.journal)
+            .map_err(BookError::io("write", &path))?;
         self.sync(end.seg, file.as_ref(), &path)?;
 
         self.place.offset += lines.journal.len() as u64;
@@ -210,12 +243,19 @@ impl Writer {
     }
 
     /// Syncs the journal and the vault segments that hold payloads of the batches up to this one.
-    fn sync(&mut self, number: u64, vault: Option<&Arc<File>>, path: &std::path::Path) -> Result<(), BookError> {
+    fn sync(
+        &mut self,
+        number: u64,
+        vault: Option<&Arc<File>>,
+        path: &std::path::Path,
+    ) -> Result<(), BookError> {
         for other in std::mem::take(&mut self.unsynced) {
             if vault.is_none() || other != number {
                 let path = self.layout.vault_segment(other);
                 if files::exists(&path) {
-                    files::open_write(&path)?.sync_data().map_err(BookError::io("sync", &path))?;
+                    files::open_write(&path)?
+                        .sync_data()
+                        .map_err(BookError::io("sync", &path))?;
                 }
             }
         }
@@ -223,7 +263,10 @@ impl Writer {
             None => self.journal.sync_data(),
             Some(vault) => {
                 if self.syncer.is_none() {
-                    self.syncer = Some(Syncer::start().map_err(BookError::io("start the thread that syncs for", path))?);
+                    self.syncer = Some(
+                        Syncer::start()
+                            .map_err(BookError::io("start the thread that syncs for", path))?,
+                    );
                 }
                 match &self.syncer {
                     Some(syncer) => syncer.sync_both(vault, &self.journal),
@@ -237,7 +280,9 @@ impl Writer {
     /// Begins a new segment at the head.
     fn rotate(&mut self) -> Result<(), BookError> {
         self.sync(0, None, &self.layout.segment(self.first))?;
-        let line = SegmentLine::of(&self.chain).to_bytes().map_err(EntryError::Canonical)?;
+        let line = SegmentLine::of(&self.chain)
+            .to_bytes()
+            .map_err(EntryError::Canonical)?;
         // A line no reader would accept: stay in this segment until fewer calls are open.
         if line.len() > files::Lines::MAX {
             return Ok(());
@@ -246,7 +291,10 @@ impl Writer {
         files::write_new(&path, &[&line])?;
         self.journal = files::open_write(&path)?;
         self.first = self.chain.size();
-        self.place = Place { offset: line.len() as u64, line: 1 };
+        self.place = Place {
+            offset: line.len() as u64,
+            line: 1,
+        };
         Ok(())
     }
 
@@ -266,12 +314,15 @@ impl Writer {
                 }
                 self.vault = Some((seg, Arc::new(files::open_write(&path)?)));
             }
-            let Some((_, file)) = &self.vault else { continue };
+            let Some((_, file)) = &self.vault else {
+                continue;
+            };
             let mut end = files::length(file, &path)?.max(SEGMENT_HEAD.len() as u64);
             if seg == self.chain.vault.seg {
                 end = end.max(self.chain.vault.end);
             }
-            if end == SEGMENT_HEAD.len() as u64 || end + objects <= self.options.vault_segment_bytes {
+            if end == SEGMENT_HEAD.len() as u64 || end + objects <= self.options.vault_segment_bytes
+            {
                 return Ok((VaultEnd { seg, end }, Arc::clone(file)));
             }
             seg += 1;
