@@ -2,6 +2,7 @@
 
 mod api;
 pub(crate) mod batch;
+mod blame;
 pub(crate) mod chain;
 pub(crate) mod layout;
 pub(crate) mod recover;
@@ -17,3 +18,6 @@ pub(crate) mod tests;
 pub use api::{Committed, Entropy, OpenCall, Payloads, Recorded, Recovery, Sources, WriterOptions};
 pub use layout::BookFile;
 pub use writer::Writer;
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "the model's crashes cut files")]
+mod model;

@@ -7,6 +7,7 @@ use crate::entry::Count;
 use crate::error::{BookError, Damage};
 use crate::facts::{Fact, Stored};
 use crate::files::{self, Line, Lines};
+use crate::journal::blame::blame;
 use crate::journal::chain::{Chain, Flaw, Leaf, read_checkpoint};
 use crate::journal::segment::CP;
 use crate::kinds::{Head, Target};
@@ -175,13 +176,17 @@ impl Scan<'_> {
             let torn =
                 whole == 1 && last_is_signed && self.has_unwritten_sector(place.offset, end)?;
             if whole > 0 && !torn {
-                let damage = Damage {
-                    file: self.path.to_owned(),
+                let (line, index, what) = match blame(self.file, place, chain) {
+                    Some(blamed) => (blamed.line, blamed.index, blamed.what),
+                    None => (line, index, flaw.what),
+                };
+                let file = self.path.to_owned();
+                return Err(BookError::Damaged(Damage {
+                    file,
                     line,
                     index,
-                    what: flaw.what,
-                };
-                return Err(BookError::Damaged(damage));
+                    what,
+                }));
             }
         }
         Ok(Some(Tail {
