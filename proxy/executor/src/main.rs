@@ -1,1 +1,3 @@
+//! The binary. Everything is in the library.
+
 fn main() {}
