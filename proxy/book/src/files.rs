@@ -1,0 +1,1 @@
+//! The only module that opens, makes, renames and syncs files.
