@@ -2,9 +2,9 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test that unwraps says where it failed"))]
 
-// pub mod cli;
+pub mod cli;
 pub mod commands;
-// pub mod doctor;
+pub mod doctor;
 pub mod folder;
 pub mod problem;
 pub mod secrets;

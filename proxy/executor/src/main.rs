@@ -1,3 +1,7 @@
 //! The binary. Everything is in the library.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    countersign::cli::main(std::env::args_os())
+}

@@ -93,7 +93,10 @@ impl SecretsError {
             SecretsError::Ambiguous { account } => {
                 format!("open the keychain's own program and remove one of the entries named `{account}`")
             }
-            SecretsError::Malformed { account } => format!("set it again: `countersign secret set {account}`"),
+            SecretsError::Malformed { account } => match account.strip_prefix("server/") {
+                Some(place) => format!("set it again: `countersign secret set {place}`"),
+                None => "restore it from a copy of the keychain".to_owned(),
+            },
             SecretsError::Keychain(_) => format!("look at the keychain's own program; {OTHER_WAY}"),
             SecretsError::FileMissing(_) => "restore the file from a copy; without it the executor's keys are gone".to_owned(),
             SecretsError::FileExists(_) => "use the executor that is there, or another folder".to_owned(),

@@ -20,7 +20,7 @@ pub struct Settings {
     pub servers: Vec<Server>,
     /// The agents, first first.
     pub agents: Vec<Agent>,
-    /// Tools that don't exist: `tool` or `server/tool`.
+    /// Tools that don't exist: `tool` or `server__tool`.
     pub disabled_tools: Vec<String>,
     /// Servers whose tools don't exist.
     pub disabled_servers: Vec<String>,
@@ -275,13 +275,8 @@ pub(super) fn check_tool(tool: &ToolEntry) -> Result<(), Fault> {
         check_pointer("paths", pointer)?;
     }
     for limit in tool.arguments.iter().flatten() {
-        let op = serde_json::to_value(limit.op).ok();
-        countersign_permission::ArgumentLimit::read(
-            &limit.pointer,
-            op.as_ref().and_then(serde_json::Value::as_str).unwrap_or_default(),
-            limit.value.as_ref(),
-        )
-        .map_err(|error| ("arguments".to_owned(), error.to_string()))?;
+        countersign_permission::ArgumentLimit::read(&limit.pointer, limit.op.word(), limit.value.as_ref())
+            .map_err(|error| ("arguments".to_owned(), error.to_string()))?;
     }
     if let Some(limits) = &tool.limits
         && limits.rate.is_some_and(|rate| rate.per_seconds == 0 || rate.max == 0)

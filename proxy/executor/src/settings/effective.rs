@@ -85,14 +85,13 @@ pub fn effective_document(settings: &Settings) -> Value {
 
 /// Refuses a bucket that could never pay for some call: the formula gives up to 20 units, a tool's own `cost` may be more.
 pub(super) fn check_prices(settings: &Settings) -> Result<(), super::checked::Fault> {
-    const FORMULA: u32 = 20;
-    let mut agents = (FORMULA, "any write tool".to_owned());
+    let mut agents = (countersign_gate::price::MAX_FORMULA_PRICE, "any write tool".to_owned());
     let mut public = (1, "any public tool".to_owned());
     for server in &settings.servers {
         for name in server.known_tools() {
-            let tool = server.tool(name);
-            let most = largest_price(&tool);
-            let slot = if tool.audience == Some(Audience::Public) { &mut public } else { &mut agents };
+            let tool = super::tool_settings(server, name).map_err(|error| (format!("servers.{}", server.name), error.to_string()))?;
+            let most = countersign_gate::price::largest(&tool);
+            let slot = if tool.audience == countersign_gate::Audience::Public { &mut public } else { &mut agents };
             if most > slot.0 {
                 *slot = (most, format!("{}/{name}", server.name));
             }
@@ -106,15 +105,5 @@ pub(super) fn check_prices(settings: &Settings) -> Result<(), super::checked::Fa
             format!("buckets.{name}.size is {}, but `{tool}` can cost {price}: such a call could never be paid for", bucket.size),
         )),
         None => Ok(()),
-    }
-}
-
-fn largest_price(tool: &ToolEntry) -> u32 {
-    let cap = tool.max_items.unwrap_or(1000);
-    match &tool.cost {
-        Some(super::tool::Cost::Units(units)) => *units,
-        Some(super::tool::Cost::Per(_)) => cap,
-        None if tool.kind == Some(Kind::Read) || tool.audience == Some(Audience::Public) => 1,
-        None => cap.div_ceil(50).max(1),
     }
 }

@@ -29,7 +29,7 @@ pub struct SettingsFile {
     /// The agents, by name.
     #[serde(default)]
     pub agents: Named<AgentEntry>,
-    /// Tools that don't exist for anybody: `tool` or `server/tool`.
+    /// Tools that don't exist for anybody: `tool` or `server__tool`.
     #[serde(default)]
     pub disabled_tools: Vec<String>,
     /// Servers whose tools don't exist for anybody.

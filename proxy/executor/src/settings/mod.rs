@@ -7,6 +7,7 @@ mod checked;
 mod classes;
 mod edit;
 mod effective;
+mod facts;
 mod file;
 mod load;
 mod named;
@@ -18,10 +19,11 @@ mod tool;
 mod watch;
 
 pub use agent::{AgentEntry, Mode, Shell, WritePolicyEntry};
-pub use checked::{Agent, Launch, Server, Settings};
+pub use checked::{Agent, Launch, Server, Settings, is_scope, is_secret_key};
 pub use classes::{CLASSES, Class};
-pub use edit::edit;
+pub use edit::{edit, object, render};
 pub use effective::effective_document;
+pub use facts::{NoFacts, Open, closed, facts, may_use, tool_settings};
 pub use file::{
     ApprovalEntry, BookEntry, BucketEntry, BucketsEntry, CopyEntry, ExecutorEntry, Grade, LimitsEntry, Payloads, SecretsKind,
     SettingsFile,
@@ -35,4 +37,4 @@ pub use tool::{
     Approval, ArgumentEntry, Audience, Cost, Danger, Effect, Kind, Op, PathEntry, PreviewArgument, PreviewDiff, PreviewEntry,
     PreviewRead, RateEntry, ToolEntry, ToolLimitsEntry, Validation,
 };
-pub use watch::{Snapshot, State, Watch};
+pub use watch::{Snapshot, State, Watch, is_off};

@@ -252,6 +252,22 @@ pub enum Audience {
     Public,
 }
 
+impl Op {
+    /// The word it is written as.
+    pub fn word(self) -> &'static str {
+        match self {
+            Op::Equals => "equals",
+            Op::In => "in",
+            Op::Prefix => "prefix",
+            Op::Max => "max",
+            Op::Min => "min",
+            Op::MaxLength => "max_length",
+            Op::MaxItems => "max_items",
+            Op::Absent => "absent",
+        }
+    }
+}
+
 impl<'de> Deserialize<'de> for Danger {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Danger, D::Error> {
         match Value::deserialize(deserializer)? {
