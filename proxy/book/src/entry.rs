@@ -320,23 +320,24 @@ pub(crate) fn place(
     commitment: Commitment,
 ) -> Result<(), EntryError> {
     let kind = body.kind();
-    let slot = match (body, field) {
-        (Body::Call(call), Field::Args) => &mut call.args,
-        (Body::Call(call), Field::Sent) => &mut call.sent,
-        (Body::Outcome(outcome), Field::Result) => &mut outcome.result,
-        _ => {
-            return Err(EntryError::NoSuchField {
-                kind,
-                field: field.as_str(),
-            });
+    match slot(body, field) {
+        Some(slot @ None) => {
+            *slot = Some(commitment);
+            Ok(())
         }
-    };
-    if slot.is_some() {
-        return Err(EntryError::NoSuchField {
+        _ => Err(EntryError::NoSuchField {
             kind,
             field: field.as_str(),
-        });
+        }),
     }
-    *slot = Some(commitment);
-    Ok(())
+}
+
+/// The member `field` of `body`, where the kind has it.
+pub(crate) fn slot(body: &mut Body, field: Field) -> Option<&mut Option<Commitment>> {
+    match (body, field) {
+        (Body::Call(call), Field::Args) => Some(&mut call.args),
+        (Body::Call(call), Field::Sent) => Some(&mut call.sent),
+        (Body::Outcome(outcome), Field::Result) => Some(&mut outcome.result),
+        _ => None,
+    }
 }

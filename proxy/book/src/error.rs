@@ -69,6 +69,9 @@ pub enum BookError {
         /// The vkey of the key handed in.
         given: String,
     },
+    /// The vault key handed in opens none of the last payloads. A new key is never made silently.
+    #[error("the vault's key is not this book's: it opens none of the last payloads")]
+    WrongVaultKey,
     /// The key would have to sign a size it has signed with another root.
     #[error(
         "the signing key has already signed another tree of {size} entries; nothing was written"
@@ -117,6 +120,16 @@ impl fmt::Display for Damage {
 }
 
 impl BookError {
+    /// The exit code of a command that fails with this: 31 for damage, 40 for a format that is not known, else 2.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Damaged(_) => 31,
+            Self::Newer { .. } => 40,
+            _ => 2,
+        }
+    }
+
     pub(crate) fn io(
         action: &'static str,
         path: &std::path::Path,

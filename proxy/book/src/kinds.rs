@@ -27,6 +27,11 @@ macro_rules! kinds {
                 match self { $(Self::$variant(_) => $name,)+ }
             }
 
+            /// Whether this version has a type for the kind.
+            pub(crate) fn is_kind(name: &str) -> bool {
+                [$($name),+].contains(&name)
+            }
+
             /// The body of a stored line of version 1, or nothing when kind or members are not understood.
             pub(crate) fn parse(kind: &str, line: &str) -> Option<Self> {
                 let mut members: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line).ok()?;
@@ -63,6 +68,19 @@ kinds! {
     "gap" => Gap,
     "clock" => Clock,
     "beat" => Beat,
+}
+
+impl Body {
+    /// The call the entry belongs to, if it belongs to one.
+    #[must_use]
+    pub fn call(&self) -> Option<&CallId> {
+        match self {
+            Self::Call(call) => Some(&call.call),
+            Self::Decision(decision) => Some(&decision.call),
+            Self::Outcome(outcome) => Some(&outcome.call),
+            _ => None,
+        }
+    }
 }
 
 /// `book.open`: entry 0, and each time a process wants its opening on record.
@@ -364,6 +382,25 @@ pub struct Outcome {
     /// One sentence more, for people.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub why: Option<String>,
+}
+
+impl Outcome {
+    /// The outcome of `call`, without anything more.
+    #[must_use]
+    pub fn new(call: CallId, status: Status) -> Self {
+        Self {
+            approval: None,
+            call,
+            code: None,
+            confirmation: None,
+            ms: None,
+            replaces: None,
+            result: None,
+            settled: None,
+            status,
+            why: None,
+        }
+    }
 }
 
 /// One code and how often it was answered.

@@ -1,14 +1,8 @@
-//! The writer's options, what it is handed, and what it answers.
-
-use std::path::Path;
+//! What a writer is handed and what it answers.
 
 use jiff::Timestamp;
 
-use crate::entry::{CallId, Draft};
-use crate::error::BookError;
-use crate::key::{Signer, VaultKey};
-use crate::note::Vkey;
-use crate::origin::Origin;
+use crate::entry::CallId;
 use crate::tree::Hash;
 
 /// Fills the slice with random bytes from the system.
@@ -45,6 +39,8 @@ pub struct WriterOptions {
     pub segment_bytes: u64,
     /// Bytes after which the next batch begins a new vault segment.
     pub vault_segment_bytes: u64,
+    /// Threads that check signatures on opening, at least 1.
+    pub threads: usize,
 }
 
 /// A committed entry.
@@ -67,7 +63,7 @@ pub struct Committed {
     pub root: Hash,
     /// The signed checkpoint.
     pub checkpoint: String,
-    /// What was set aside before, if anything was.
+    /// What another process had left and was set aside before this batch, if anything was.
     pub recovery: Option<Recovery>,
 }
 
@@ -79,7 +75,7 @@ pub struct Recovery {
     pub bytes: u64,
     /// Whole lines among them.
     pub lines: u64,
-    /// The file in `quarantine/`.
+    /// The file in `quarantine/`, when bytes were set aside.
     pub file: Option<String>,
     /// Payloads missing after a loss of power.
     pub missing: usize,
@@ -96,102 +92,16 @@ pub struct OpenCall {
     pub index: u64,
 }
 
-/// The text file `BOOK`: which book this is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BookFile {
-    /// The origin.
-    pub origin: Origin,
-    /// The verifier key of the first checkpoint.
-    pub vkey: Vkey,
-    /// When it was made, RFC 3339.
-    pub created: String,
-}
-
-/// The one way into a book. Several processes and several writers may have the same folder open: the lock is held per
-/// batch.
-pub struct Writer {
-    process: String,
-}
-
 impl WriterOptions {
-    /// Options with the defaults: payloads kept up to 1 MiB, segments of 4 MiB, vault segments of 64 MiB.
+    /// Options with the defaults: payloads kept up to 1 MiB, segments of 4 MiB (so that opening, which verifies the last
+    /// one, stays well below a second), vault segments of 64 MiB.
     pub fn new(process: impl Into<String>) -> Self {
         Self {
             process: process.into(),
             payloads: Payloads::Keep { limit: 1 << 20 },
             segment_bytes: 4 << 20,
             vault_segment_bytes: 64 << 20,
+            threads: 2,
         }
-    }
-}
-
-impl Writer {
-    /// Opens the book in `dir` (the folder `book/`) for writing: takes the lock, reads and verifies the last segment,
-    /// sets a torn or unsigned tail aside and records that.
-    ///
-    /// # Errors
-    /// [`BookError::Damaged`] when something signed has changed, [`BookError::WrongKey`] when `signer` is not the
-    /// book's, [`BookError::NotABook`], [`BookError::Newer`], [`BookError::Io`].
-    pub fn open(
-        dir: &Path,
-        signer: Signer,
-        vault: VaultKey,
-        sources: Sources,
-        options: WriterOptions,
-    ) -> Result<Self, BookError> {
-        let _ = (signer, vault, sources);
-        Err(BookError::NotABook {
-            path: dir.to_owned(),
-            why: options.process,
-        })
-    }
-
-    /// Appends a batch: assigns indexes, seals payloads, signs one checkpoint, and returns when entries, checkpoint and
-    /// payloads are on disk. One flush, whatever the batch holds.
-    ///
-    /// # Errors
-    /// [`BookError::Entry`] before any side effect; after a failed write or sync the writer refuses from then on
-    /// ([`BookError::Poisoned`]).
-    pub fn commit(&mut self, batch: Vec<Draft>) -> Result<Committed, BookError> {
-        drop(batch);
-        Err(BookError::Poisoned {
-            why: self.process.clone(),
-        })
-    }
-
-    /// Records `outcome: unknown` for every call without an outcome whose process is not `alive`, exactly once even when
-    /// several processes try. Returns the settled calls.
-    ///
-    /// # Errors
-    /// As [`Writer::commit`].
-    pub fn settle(&mut self, alive: &dyn Fn(&str) -> bool) -> Result<Vec<OpenCall>, BookError> {
-        let _ = alive("");
-        Err(BookError::Poisoned {
-            why: self.process.clone(),
-        })
-    }
-
-    /// The calls without an outcome, as of the last batch read.
-    #[must_use]
-    pub fn open_calls(&self) -> Vec<OpenCall> {
-        Vec::new()
-    }
-
-    /// What opening set aside, if anything.
-    #[must_use]
-    pub fn recovery(&self) -> Option<&Recovery> {
-        None
-    }
-
-    /// Why the writer refuses, once it does.
-    #[must_use]
-    pub fn poisoned(&self) -> Option<&str> {
-        None
-    }
-
-    /// Entries in the book, as of the last batch read.
-    #[must_use]
-    pub fn size(&self) -> u64 {
-        0
     }
 }
