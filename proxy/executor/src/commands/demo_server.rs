@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use serde_json::json;
 
+use crate::demo::server;
 use crate::problem::Problem;
 
 use super::{Context, Report};
@@ -17,6 +19,11 @@ pub struct DemoServerArgs {
 }
 
 /// Serves until standard input closes. Standard output carries the protocol only.
-pub fn run(_context: &Context, _args: &DemoServerArgs) -> Result<Report, Problem> {
-    Err(super::not_wired("demo-server"))
+///
+/// # Errors
+/// When the folder cannot be made or standard input and output break.
+pub fn run(_context: &Context, args: &DemoServerArgs) -> Result<Report, Problem> {
+    server::serve(&args.folder)
+        .map_err(|error| Problem::new("demo_server", format!("the demo server ended: {error}"), "check the folder and start it again"))?;
+    Ok(Report::new(String::new(), json!({})))
 }

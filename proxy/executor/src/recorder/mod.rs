@@ -31,6 +31,8 @@ pub enum When {
     Durable,
 }
 
+type Waiting = oneshot::Receiver<Result<(), Stopped>>;
+
 /// Why the book does not take entries any more, in words for the log and the person.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
@@ -133,53 +135,45 @@ impl Recorder {
     ///
     /// # Errors
     /// When the book does not take entries any more.
-    pub async fn submit(
-        &self,
-        drafts: Vec<Draft>,
-        bytes: usize,
-        when: When,
-    ) -> Result<(), Stopped> {
-        let waiting = {
-            let mut state = self.shared.lock();
-            if let Some(stopped) = &state.stopped {
-                return Err(stopped.clone());
-            }
-            if state.closing {
-                return Err(Stopped("the executor is ending".into()));
-            }
-            let wait = when == When::Durable || state.bytes > WAIT_BYTES;
-            let (waiter, waiting) = oneshot::channel();
-            let (waiter, waiting) = if wait {
-                (Some(waiter), Some(waiting))
-            } else {
-                (None, None)
-            };
-            state.bytes += bytes;
-            state.queue.push_back(Item {
-                drafts,
-                bytes,
-                waiter,
-            });
-            let hurry = wait || state.bytes > HURRY_BYTES;
-            let first = state.due.is_none();
-            if first {
-                state.due = Some(Instant::now() + BATCH_INTERVAL);
-            }
-            if hurry {
-                state.hurry = true;
-            }
-            drop(state);
-            if hurry || first {
-                self.shared.wake.notify_one();
-            }
-            waiting
-        };
-        match waiting {
+    pub async fn submit(&self, drafts: Vec<Draft>, bytes: usize, when: When) -> Result<(), Stopped> {
+        match self.push(drafts, bytes, when)? {
             None => Ok(()),
-            Some(waiting) => waiting
-                .await
-                .unwrap_or_else(|_| Err(Stopped("the book's writer ended".into()))),
+            Some(waiting) => waiting.await.unwrap_or_else(|_| Err(Stopped("the book's writer ended".into()))),
         }
+    }
+
+    /// Hands entries over that nobody waits for.
+    ///
+    /// # Errors
+    /// When the book does not take entries any more.
+    pub fn queue(&self, drafts: Vec<Draft>, bytes: usize) -> Result<(), Stopped> {
+        self.push(drafts, bytes, When::Queued).map(drop)
+    }
+
+    fn push(&self, drafts: Vec<Draft>, bytes: usize, when: When) -> Result<Option<Waiting>, Stopped> {
+        let mut state = self.shared.lock();
+        if let Some(stopped) = &state.stopped {
+            return Err(stopped.clone());
+        }
+        if state.closing {
+            return Err(Stopped("the executor is ending".into()));
+        }
+        let wait = when == When::Durable || state.bytes > WAIT_BYTES;
+        let (waiter, waiting) = oneshot::channel();
+        let (waiter, waiting) = if wait { (Some(waiter), Some(waiting)) } else { (None, None) };
+        state.bytes += bytes;
+        state.queue.push_back(Item { drafts, bytes, waiter });
+        let hurry = wait || state.bytes > HURRY_BYTES;
+        let first = state.due.is_none();
+        if first {
+            state.due = Some(Instant::now() + BATCH_INTERVAL);
+        }
+        state.hurry |= hurry;
+        drop(state);
+        if hurry || first {
+            self.shared.wake.notify_one();
+        }
+        Ok(waiting)
     }
 
     /// Writes what is queued and ends the thread, waiting for at most `patience`.
