@@ -23,6 +23,8 @@ pub mod refusal;
 pub mod request;
 pub mod serve;
 pub mod steps;
+#[cfg(test)]
+mod tests;
 
 pub use answer::{Answer, Finished, Outcome};
 pub use facts::Facts;
