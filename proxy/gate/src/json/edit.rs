@@ -145,7 +145,7 @@ mod tests {
         check(
             object,
             &[Change::Remove("a")],
-            r#"{"dry_run":true,"\u0062": [1,  2] }"#,
+            r#"{ "dry_run":true,"\u0062": [1,  2] }"#,
         );
         check(
             object,
