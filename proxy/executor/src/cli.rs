@@ -17,7 +17,13 @@ use crate::secrets::Interaction;
 
 /// The whole command line.
 #[derive(Debug, Parser)]
-#[command(name = "countersign", version, about = "Your AI agent acts. You countersign.", propagate_version = true, arg_required_else_help = true)]
+#[command(
+    name = "countersign",
+    version,
+    about = "Your AI agent acts. You countersign.",
+    propagate_version = true,
+    arg_required_else_help = true
+)]
 pub struct Cli {
     /// Arguments every command has.
     #[command(flatten)]
@@ -80,18 +86,33 @@ pub enum Command {
 /// Parses `args` and runs the command: the whole program.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
-    let json = args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--json");
+    let json = args
+        .iter()
+        .take_while(|arg| *arg != "--")
+        .any(|arg| arg == "--json");
     let cli = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,
         Err(error) => return usage(&error, json),
     };
-    let output = if cli.global.json { Output::Json } else { Output::Text };
+    let output = if cli.global.json {
+        Output::Json
+    } else {
+        Output::Text
+    };
     let folder = match Folder::resolve(cli.global.dir.as_deref()) {
         Ok(folder) => folder,
         Err(error) => return fail(&error.into(), output),
     };
-    let interaction = if cli.global.json { Interaction::None } else { Interaction::Allowed };
-    let context = Context { folder, output, interaction };
+    let interaction = if cli.global.json {
+        Interaction::None
+    } else {
+        Interaction::Allowed
+    };
+    let context = Context {
+        folder,
+        output,
+        interaction,
+    };
     match run(&context, cli.command) {
         Ok(report) => report.print(output),
         Err(problem) => fail(&problem, output),
@@ -113,18 +134,23 @@ fn run(context: &Context, command: Command) -> Result<commands::Report, Problem>
         Command::On => commands::switch::on(context),
         Command::Try(args) => commands::tour::run(context, &args),
         Command::DemoServer(args) => commands::demo_server::run(context, &args),
-        Command::Config(command) => commands::config::run(context, command),
+        Command::Config(command) => commands::config::run(context, &command),
     }
 }
 
-/// Shows a problem: JSON on standard output, text on standard error. Exit code 1.
+/// Shows a problem: JSON on standard output, text on standard error. Exit code 2 where the
+/// command line is wrong, else 1.
 fn fail(problem: &Problem, output: Output) -> ExitCode {
     // Where nobody reads, nothing can be said; the exit code still tells.
     let _ = match output {
         Output::Json => writeln!(std::io::stdout(), "{}", problem.to_json()),
         Output::Text => write!(std::io::stderr(), "{}", problem.to_text()),
     };
-    ExitCode::FAILURE
+    if problem.code == "usage" {
+        ExitCode::from(2)
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 /// What clap has to say: help and version on standard output, mistakes as a problem. Exit code 2 for a mistake.
@@ -132,8 +158,16 @@ fn usage(error: &clap::Error, json: bool) -> ExitCode {
     let code = ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
     if json && error.use_stderr() {
         let text = error.to_string();
-        let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
-        let problem = Problem::new("usage", first, "see `countersign help`");
+        let lines = text
+            .lines()
+            .take_while(|line| !line.is_empty())
+            .map(str::trim);
+        let first = lines.collect::<Vec<_>>().join(" ");
+        let problem = Problem::new(
+            "usage",
+            first.trim_start_matches("error: "),
+            "see `countersign help`",
+        );
         let _ = writeln!(std::io::stdout(), "{}", problem.to_json());
         return code;
     }
@@ -158,14 +192,32 @@ mod tests {
             "init --name n --secrets file --development --dir d --json",
             "server add files --env A=b --env C=d=e --secret TOKEN --cwd / -- npx -y pkg --flag",
             "server add search --url https://mcp.example.com/mcp --secret Authorization",
-            "server list", "server remove files", "server check files",
+            "server list",
+            "server remove files",
+            "server check files",
             "server set files --pass roots,sampling,elicitation --methods a/b c/d --pages one --preset filesystem",
             "tool set files write_file --kind write --danger never --hidden --max-items 5 --cost 2",
             "tool set files write_file --shown --rate 10/3600 --max-calls 5",
-            "agent add bar --servers a,b --scopes s,t", "agent list", "agent revoke bar",
-            "secret set files/TOKEN", "secret list", "secret remove files/TOKEN",
-            "tools --agent bar", "tools", "run --agent bar --server files", "book verify", "book verify /x", "book list", "book show 3",
-            "doctor", "off", "on", "try", "demo-server /tmp/notes", "config schema", "config show --effective",
+            "agent add bar --servers a,b --scopes s,t",
+            "agent list",
+            "agent revoke bar",
+            "secret set files/TOKEN",
+            "secret list",
+            "secret remove files/TOKEN",
+            "tools --agent bar",
+            "tools",
+            "run --agent bar --server files",
+            "book verify",
+            "book verify /x",
+            "book list",
+            "book show 3",
+            "doctor",
+            "off",
+            "on",
+            "try",
+            "demo-server /tmp/notes",
+            "config schema",
+            "config show --effective",
         ];
         for line in lines {
             let args = std::iter::once("countersign").chain(line.split(' '));
@@ -173,9 +225,20 @@ mod tests {
                 panic!("{line}: {error}");
             }
         }
-        for line in ["server add files", "agent add", "book show", "tool set files t --hidden --shown", "init --secrets plain", "nope"] {
+        for line in [
+            "server add files",
+            "agent add",
+            "book show",
+            "tool set files t --hidden --shown",
+            "init --secrets plain",
+            "nope",
+        ] {
             let args = std::iter::once("countersign").chain(line.split(' '));
-            assert_eq!(Cli::try_parse_from(args).unwrap_err().exit_code(), 2, "{line}");
+            assert_eq!(
+                Cli::try_parse_from(args).unwrap_err().exit_code(),
+                2,
+                "{line}"
+            );
         }
     }
 }

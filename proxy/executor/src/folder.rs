@@ -65,9 +65,15 @@ impl Folder {
     /// The folder at `dir`, made absolute; without one, the platform's data folder + `/countersign`.
     pub fn resolve(dir: Option<&Path>) -> Result<Folder, FolderError> {
         let root = match dir {
-            Some(dir) => std::path::absolute(dir)
-                .map_err(|source| FolderError::Io { action: "resolve", path: dir.to_owned(), source })?,
-            None => directories::BaseDirs::new().ok_or(FolderError::NoDefault)?.data_dir().join("countersign"),
+            Some(dir) => std::path::absolute(dir).map_err(|source| FolderError::Io {
+                action: "resolve",
+                path: dir.to_owned(),
+                source,
+            })?,
+            None => directories::BaseDirs::new()
+                .ok_or(FolderError::NoDefault)?
+                .data_dir()
+                .join("countersign"),
         };
         Ok(Folder { root })
     }
@@ -132,10 +138,17 @@ impl Folder {
 
     /// Refuses a folder that somebody else owns or may write to.
     pub fn check(&self) -> Result<(), FolderError> {
-        let meta = fs::metadata(&self.root)
-            .map_err(|source| FolderError::Io { action: "open", path: self.root.clone(), source })?;
+        let meta = fs::metadata(&self.root).map_err(|source| FolderError::Io {
+            action: "open",
+            path: self.root.clone(),
+            source,
+        })?;
         if !meta.is_dir() {
-            return Err(unsafe_file(&self.root, "is not a folder", "name another folder with --dir"));
+            return Err(unsafe_file(
+                &self.root,
+                "is not a folder",
+                "name another folder with --dir",
+            ));
         }
         check_owner_and_mode(&self.root, &meta)
     }
@@ -144,8 +157,17 @@ impl Folder {
     pub fn lock(&self, name: &str, wait: std::time::Duration) -> Result<FileLock, FolderError> {
         create_private_dir(&self.run())?;
         let path = self.run().join(name);
-        let file = private_options().read(true).write(true).create(true).truncate(false).open(&path)
-            .map_err(|source| FolderError::Io { action: "open", path: path.clone(), source })?;
+        let file = private_options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path)
+            .map_err(|source| FolderError::Io {
+                action: "open",
+                path: path.clone(),
+                source,
+            })?;
         let end = std::time::Instant::now() + wait;
         loop {
             match file.try_lock() {
@@ -154,7 +176,13 @@ impl Folder {
                     std::thread::sleep(std::time::Duration::from_millis(5));
                 }
                 Err(fs::TryLockError::WouldBlock) => return Err(FolderError::Held { path }),
-                Err(fs::TryLockError::Error(source)) => return Err(FolderError::Io { action: "lock", path, source }),
+                Err(fs::TryLockError::Error(source)) => {
+                    return Err(FolderError::Io {
+                        action: "lock",
+                        path,
+                        source,
+                    });
+                }
             }
         }
     }
@@ -165,15 +193,22 @@ impl FolderError {
     pub fn remedy(&self) -> String {
         match self {
             FolderError::Io { source, path, .. } if source.kind() == io::ErrorKind::NotFound => {
-                format!("is `{}` the right folder? name it with --dir, or make an executor with `countersign init`", parent(path).display())
+                format!(
+                    "is `{}` the right folder? name it with --dir, or make an executor with `countersign init`",
+                    parent(path).display()
+                )
             }
             FolderError::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 "run the command as the user who owns the folder".to_owned()
             }
-            FolderError::Io { .. } => "look at the disk and the folder's rights, then try again".to_owned(),
+            FolderError::Io { .. } => {
+                "look at the disk and the folder's rights, then try again".to_owned()
+            }
             FolderError::Unsafe { remedy, .. } => remedy.clone(),
             FolderError::NoDefault => "name a folder with --dir or COUNTERSIGN_DIR".to_owned(),
-            FolderError::Held { .. } => "wait for the other command to end, then try again".to_owned(),
+            FolderError::Held { .. } => {
+                "wait for the other command to end, then try again".to_owned()
+            }
         }
     }
 
@@ -186,7 +221,11 @@ impl FolderError {
 impl From<FolderError> for Problem {
     fn from(error: FolderError) -> Problem {
         let remedy = error.remedy();
-        let code = if error.is_not_found() { "folder_not_found" } else { "folder" };
+        let code = if error.is_not_found() {
+            "folder_not_found"
+        } else {
+            "folder"
+        };
         Problem::new(code, error.to_string(), remedy)
     }
 }
@@ -214,23 +253,40 @@ impl Stamp {
         };
         #[cfg(not(unix))]
         let (changed, inode) = ((0, 0), 0);
-        Stamp { modified: meta.modified().ok(), changed, size: meta.len(), inode }
+        Stamp {
+            modified: meta.modified().ok(),
+            changed,
+            size: meta.len(),
+            inode,
+        }
     }
 }
 
 /// Reads a whole file of ours: a plain file, not a link, owned by this user, writable by nobody else, at most `limit` bytes.
 pub fn read_own(path: &Path, limit: u64) -> Result<(Vec<u8>, Stamp), FolderError> {
-    let io = |action| move |source| FolderError::Io { action, path: path.to_owned(), source };
+    let io = |action| {
+        move |source| FolderError::Io {
+            action,
+            path: path.to_owned(),
+            source,
+        }
+    };
     let link = fs::symlink_metadata(path).map_err(io("open"))?;
     if link.file_type().is_symlink() {
-        return Err(unsafe_file(path, "is a symbolic link", "put the file itself there; a link could point anywhere"));
+        return Err(unsafe_file(
+            path,
+            "is a symbolic link",
+            "put the file itself there; a link could point anywhere",
+        ));
     }
     let mut options = OpenOptions::new();
     options.read(true);
     #[cfg(unix)]
     {
         use std::os::unix::fs::OpenOptionsExt;
-        options.custom_flags((rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits() as i32);
+        options.custom_flags(
+            (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits() as i32,
+        );
     }
     let file = options.open(path).map_err(io("open"))?;
     let meta = file.metadata().map_err(io("open"))?;
@@ -239,21 +295,40 @@ pub fn read_own(path: &Path, limit: u64) -> Result<(Vec<u8>, Stamp), FolderError
     }
     check_owner_and_mode(path, &meta)?;
     if meta.len() > limit {
-        return Err(unsafe_file(path, &format!("is larger than {limit} bytes"), "restore it from a copy"));
+        return Err(unsafe_file(
+            path,
+            &format!("is larger than {limit} bytes"),
+            "restore it from a copy",
+        ));
     }
     let mut bytes = Vec::with_capacity(meta.len() as usize);
-    file.take(limit + 1).read_to_end(&mut bytes).map_err(io("read"))?;
+    file.take(limit + 1)
+        .read_to_end(&mut bytes)
+        .map_err(io("read"))?;
     Ok((bytes, Stamp::from_metadata(&meta)))
 }
 
 /// Replaces the file at `path` whole: a reader sees the old bytes or the new ones, also after a crash. Mode 0600.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), FolderError> {
-    let io = |action| move |source| FolderError::Io { action, path: path.to_owned(), source };
+    let io = |action| {
+        move |source| FolderError::Io {
+            action,
+            path: path.to_owned(),
+            source,
+        }
+    };
     let dir = parent(path);
-    let mut temp = tempfile::Builder::new().prefix(".new-").tempfile_in(dir).map_err(io("write"))?;
+    let mut temp = tempfile::Builder::new()
+        .prefix(".new-")
+        .tempfile_in(dir)
+        .map_err(io("write"))?;
     temp.write_all(bytes).map_err(io("write"))?;
     temp.as_file().sync_all().map_err(io("write"))?;
-    temp.persist(path).map_err(|error| FolderError::Io { action: "replace", path: path.to_owned(), source: error.error })?;
+    temp.persist(path).map_err(|error| FolderError::Io {
+        action: "replace",
+        path: path.to_owned(),
+        source: error.error,
+    })?;
     sync_dir(dir).map_err(io("write"))
 }
 
@@ -266,7 +341,11 @@ pub fn create_private_dir(path: &Path) -> Result<(), FolderError> {
         use std::os::unix::fs::DirBuilderExt;
         builder.mode(0o700);
     }
-    builder.create(path).map_err(|source| FolderError::Io { action: "create", path: path.to_owned(), source })
+    builder.create(path).map_err(|source| FolderError::Io {
+        action: "create",
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// Options that create files as 0600.
@@ -283,15 +362,25 @@ pub fn private_options() -> OpenOptions {
 
 /// Flushes a folder's own entries, so that a rename survives a crash.
 pub fn sync_dir(dir: &Path) -> io::Result<()> {
-    if cfg!(unix) { File::open(dir)?.sync_all() } else { Ok(()) }
+    if cfg!(unix) {
+        File::open(dir)?.sync_all()
+    } else {
+        Ok(())
+    }
 }
 
 fn parent(path: &Path) -> &Path {
-    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    path.parent()
+        .filter(|dir| !dir.as_os_str().is_empty())
+        .unwrap_or(Path::new("."))
 }
 
 fn unsafe_file(path: &Path, what: &str, remedy: &str) -> FolderError {
-    FolderError::Unsafe { path: path.to_owned(), what: what.to_owned(), remedy: remedy.to_owned() }
+    FolderError::Unsafe {
+        path: path.to_owned(),
+        what: what.to_owned(),
+        remedy: remedy.to_owned(),
+    }
 }
 
 #[cfg(unix)]
@@ -306,8 +395,18 @@ fn check_owner_and_mode(path: &Path, meta: &fs::Metadata) -> Result<(), FolderEr
         ));
     }
     if meta.mode() & 0o022 != 0 {
-        let remedy = format!("take the others' right away: chmod go-w '{}'", path.display());
-        return Err(unsafe_file(path, &format!("can be changed by other users (mode {:o})", meta.mode() & 0o777), &remedy));
+        let remedy = format!(
+            "take the others' right away: chmod go-w '{}'",
+            path.display()
+        );
+        return Err(unsafe_file(
+            path,
+            &format!(
+                "can be changed by other users (mode {:o})",
+                meta.mode() & 0o777
+            ),
+            &remedy,
+        ));
     }
     Ok(())
 }
@@ -336,15 +435,29 @@ mod tests {
         replace(&folder.settings(), b"two").unwrap();
         let (bytes, after) = read_own(&folder.settings(), 100).unwrap();
         assert_eq!(bytes, b"two");
-        assert_ne!(before, after, "a replacement of equal size changes the stamp");
+        assert_ne!(
+            before, after,
+            "a replacement of equal size changes the stamp"
+        );
         #[cfg(unix)]
         {
             use std::os::unix::fs::MetadataExt;
-            assert_eq!(fs::metadata(folder.settings()).unwrap().mode() & 0o777, 0o600);
+            assert_eq!(
+                fs::metadata(folder.settings()).unwrap().mode() & 0o777,
+                0o600
+            );
             assert_eq!(fs::metadata(folder.root()).unwrap().mode() & 0o777, 0o700);
         }
-        let left: Vec<_> = fs::read_dir(folder.root()).unwrap().map(|e| e.unwrap().file_name()).collect();
-        assert!(!left.iter().any(|name| name.to_string_lossy().starts_with(".new-")), "{left:?}");
+        let left: Vec<_> = fs::read_dir(folder.root())
+            .unwrap()
+            .map(|e| e.unwrap().file_name())
+            .collect();
+        assert!(
+            !left
+                .iter()
+                .any(|name| name.to_string_lossy().starts_with(".new-")),
+            "{left:?}"
+        );
     }
 
     #[cfg(unix)]
@@ -353,23 +466,44 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
         let (_temp, folder) = world();
         let path = folder.settings();
-        let cases: [(&str, fn(&Path), &str); 4] = [
-            ("link", |p| std::os::unix::fs::symlink("/etc/hostname", p).unwrap(), "is a symbolic link"),
-            ("world", |p| {
-                fs::write(p, "{}").unwrap();
-                fs::set_permissions(p, fs::Permissions::from_mode(0o666)).unwrap();
-            }, "can be changed by other users (mode 666)"),
-            ("folder", |p| fs::create_dir(p).unwrap(), "is not a plain file"),
-            ("large", |p| {
-                fs::write(p, vec![b' '; 101]).unwrap();
-                fs::set_permissions(p, fs::Permissions::from_mode(0o600)).unwrap();
-            }, "is larger than 100 bytes"),
+        type Make = fn(&Path);
+        let cases: [(&str, Make, &str); 4] = [
+            (
+                "link",
+                |p| std::os::unix::fs::symlink("/etc/hostname", p).unwrap(),
+                "is a symbolic link",
+            ),
+            (
+                "world",
+                |p| {
+                    fs::write(p, "{}").unwrap();
+                    fs::set_permissions(p, fs::Permissions::from_mode(0o666)).unwrap();
+                },
+                "can be changed by other users (mode 666)",
+            ),
+            (
+                "folder",
+                |p| fs::create_dir(p).unwrap(),
+                "is not a plain file",
+            ),
+            (
+                "large",
+                |p| {
+                    fs::write(p, vec![b' '; 101]).unwrap();
+                    fs::set_permissions(p, fs::Permissions::from_mode(0o600)).unwrap();
+                },
+                "is larger than 100 bytes",
+            ),
         ];
         for (name, make, expected) in cases {
             make(&path);
             let error = read_own(&path, 100).unwrap_err().to_string();
             assert!(error.contains(expected), "{name}: {error}");
-            if path.is_dir() { fs::remove_dir(&path).unwrap() } else { fs::remove_file(&path).unwrap() }
+            if path.is_dir() {
+                fs::remove_dir(&path).unwrap()
+            } else {
+                fs::remove_file(&path).unwrap()
+            }
         }
         assert!(read_own(&path, 100).unwrap_err().is_not_found());
     }
@@ -379,7 +513,10 @@ mod tests {
         let (_temp, folder) = world();
         let wait = std::time::Duration::from_millis(20);
         let held = folder.lock("x.lock", wait).unwrap();
-        assert!(matches!(folder.lock("x.lock", wait), Err(FolderError::Held { .. })));
+        assert!(matches!(
+            folder.lock("x.lock", wait),
+            Err(FolderError::Held { .. })
+        ));
         drop(held);
         folder.lock("x.lock", wait).unwrap();
     }

@@ -16,8 +16,16 @@ pub struct Problem {
 
 impl Problem {
     /// A problem with its remedy.
-    pub fn new(code: &'static str, message: impl Into<String>, remedy: impl Into<String>) -> Problem {
-        Problem { code, message: message.into(), remedy: remedy.into() }
+    pub fn new(
+        code: &'static str,
+        message: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Problem {
+        Problem {
+            code,
+            message: message.into(),
+            remedy: remedy.into(),
+        }
     }
 
     /// `{"error": {"code", "message", "remedy"}}`, the machine form.

@@ -1,5 +1,7 @@
 //! `agent add|list|revoke`: who may call. An agent's key goes to the secret store; executor.json and state.db hold nothing that opens anything.
 
+use std::time::Duration;
+
 use clap::{Args, Subcommand};
 use countersign_gate::key::{KeyText, Pepper};
 use countersign_gate::ports::KeyRecord;
@@ -48,6 +50,9 @@ pub struct RevokeArgs {
     pub name: Name,
 }
 
+/// How long another command about agents may take.
+const WAIT: Duration = Duration::from_secs(30);
+
 /// Runs the command.
 pub fn run(context: &Context, command: AgentCommand) -> Result<Report, Problem> {
     match command {
@@ -59,26 +64,47 @@ pub fn run(context: &Context, command: AgentCommand) -> Result<Report, Problem> 
 
 /// Key first, record second, executor.json last: while it doesn't name the agent, the key opens nothing and the command can be repeated.
 fn add(context: &Context, args: &AddArgs) -> Result<Report, Problem> {
+    context.settings()?;
+    // Two commands for one name would end each other's key.
+    let _lock = context.folder.lock("agents.lock", WAIT)?;
     let settings = context.settings()?;
     refuse_existing(settings.agent(args.name.as_str()).is_some(), &args.name)?;
     for server in args.servers.iter().flatten() {
         find(&settings, server)?;
     }
     if let Some(scope) = args.scopes.iter().flatten().find(|scope| !is_scope(scope)) {
-        return Err(Problem::new("usage", format!("`{}` is not a scope", super::plain(scope)), "a scope is like `files:read`"));
+        return Err(Problem::new(
+            "usage",
+            format!("`{}` is not a scope", super::plain(scope)),
+            "a scope is like `files:read`",
+        ));
     }
     let now = Timestamp::now();
     if args.expires.is_some_and(|end| end <= now) {
-        return Err(Problem::new("usage", "the key would have ended already", "give a time that is still to come"));
+        return Err(Problem::new(
+            "usage",
+            "the key would have ended already",
+            "give a time that is still to come",
+        ));
     }
     let store = context.secrets(&settings)?;
     let state = StateDb::open(&context.folder)?;
-    let pepper = store.get(&Account::pepper())?.and_then(|secret| secret.key()).ok_or_else(|| {
-        Problem::new("secrets_damaged", "the secret `pepper` is missing, so no key can be made", "restore the secrets from a copy")
-    })?;
+    let pepper = store
+        .get(&Account::pepper())?
+        .and_then(|secret| secret.key())
+        .ok_or_else(|| {
+            Problem::new(
+                "secrets_damaged",
+                "the secret `pepper` is missing, so no key can be made",
+                "restore the secrets from a copy",
+            )
+        })?;
     let key = KeyText::make(*random::<8>()?, *random::<32>()?);
     let prefix = key.prefix().unwrap_or_default().to_owned();
-    store.set(&Account::agent(&args.name), &Secret::new(key.reveal().as_bytes().to_vec()))?;
+    store.set(
+        &Account::agent(&args.name),
+        &Secret::new(key.reveal().as_bytes().to_vec()),
+    )?;
     let record = KeyRecord {
         agent: args.name.to_string(),
         mac: key.mac(&Pepper::new(*pepper)),
@@ -104,7 +130,9 @@ fn refuse_existing(exists: bool, name: &Name) -> Result<(), Problem> {
     Err(Problem::new(
         "agent_exists",
         format!("there is an agent called `{name}` already"),
-        format!("choose another name; for a new key of the same agent, `countersign agent revoke {name}` first"),
+        format!(
+            "choose another name; for a new key of the same agent, `countersign agent revoke {name}` first"
+        ),
     ))
 }
 
@@ -131,32 +159,56 @@ fn report(context: &Context, settings: &Settings, name: &Name) -> Report {
         text.push_str("there is no server it may use yet\nnext: `countersign server add NAME -- COMMAND ARGS…`\n");
     } else {
         text.push_str(&format!("put this into its client's config, in place of the servers' own entries (it holds no secret):\n{document:#}\n"));
-        if settings.secrets == SecretsKind::File && std::env::var_os("COUNTERSIGN_PASSPHRASE_FILE").is_none() {
+        if settings.secrets == SecretsKind::File
+            && std::env::var_os("COUNTERSIGN_PASSPHRASE_FILE").is_none()
+        {
             text.push_str("the secrets are in a file: add \"env\": {\"COUNTERSIGN_PASSPHRASE_FILE\": \"…\"} to each entry, since a client can't ask for the passphrase\n");
         }
         if !settings.executor.development {
             text.push_str("nothing is granted until a permission is signed\n");
         }
-        text.push_str(&format!("next: `countersign tools --agent {name}` shows what is open\n"));
+        text.push_str(&format!(
+            "next: `countersign tools --agent {name}` shows what is open\n"
+        ));
     }
     Report::new(text, json!({"agent": name, "client": document}))
 }
 
 /// One entry for each server the agent may use, as MCP clients write them: absolute paths, no secret.
 fn client_entries(context: &Context, settings: &Settings, name: &Name) -> Map<String, Value> {
-    let binary = std::env::current_exe().ok().and_then(|path| path.to_str().map(str::to_owned));
+    let binary = std::env::current_exe()
+        .ok()
+        .and_then(|path| path.to_str().map(str::to_owned));
     let binary = binary.unwrap_or_else(|| "countersign".to_owned());
-    let Some(agent) = settings.agent(name.as_str()) else { return Map::new() };
-    let passphrase = std::env::var_os("COUNTERSIGN_PASSPHRASE_FILE").and_then(|path| std::path::absolute(path).ok());
+    let Some(agent) = settings.agent(name.as_str()) else {
+        return Map::new();
+    };
+    let passphrase = std::env::var_os("COUNTERSIGN_PASSPHRASE_FILE")
+        .and_then(|path| std::path::absolute(path).ok());
     let one = |server: &str| {
-        let args = ["run", "--dir", &context.folder.root().to_string_lossy(), "--agent", name.as_str(), "--server", server].map(str::to_owned);
+        let args = [
+            "run",
+            "--dir",
+            &context.folder.root().to_string_lossy(),
+            "--agent",
+            name.as_str(),
+            "--server",
+            server,
+        ]
+        .map(str::to_owned);
         let mut entry = json!({"command": binary, "args": args});
         if let (SecretsKind::File, Some(path)) = (settings.secrets, &passphrase) {
             entry["env"] = json!({"COUNTERSIGN_PASSPHRASE_FILE": path});
         }
         (server.to_owned(), entry)
     };
-    settings.servers.iter().map(|server| server.name.as_str()).filter(|server| may_use(agent, server)).map(one).collect()
+    settings
+        .servers
+        .iter()
+        .map(|server| server.name.as_str())
+        .filter(|server| may_use(agent, server))
+        .map(one)
+        .collect()
 }
 
 fn list(context: &Context) -> Result<Report, Problem> {
@@ -173,8 +225,17 @@ fn list(context: &Context) -> Result<Report, Problem> {
             Some(record) if ended || record.expires_at.is_some_and(|end| end <= now) => "expired",
             Some(_) => "good",
         };
-        let all = |list: &Option<Vec<String>>| list.as_ref().map_or_else(|| "all".to_owned(), |list| list.join(","));
-        rows.push(vec![agent.name.to_string(), agent.entry.key.clone(), key.to_owned(), all(&agent.entry.servers), all(&agent.entry.scopes)]);
+        let all = |list: &Option<Vec<String>>| {
+            list.as_ref()
+                .map_or_else(|| "all".to_owned(), |list| list.join(","))
+        };
+        rows.push(vec![
+            agent.name.to_string(),
+            agent.entry.key.clone(),
+            key.to_owned(),
+            all(&agent.entry.servers),
+            all(&agent.entry.scopes),
+        ]);
         json_rows.push(json!({"name": agent.name, "key": agent.entry.key, "state": key, "servers": agent.entry.servers,
                               "scopes": agent.entry.scopes, "expires_at": agent.entry.expires_at, "mode": agent.entry.mode}));
     }
@@ -189,23 +250,88 @@ fn list(context: &Context) -> Result<Report, Problem> {
 fn revoke(context: &Context, name: &Name) -> Result<Report, Problem> {
     let state = StateDb::open(&context.folder)?;
     let ended = state.revoke(name.as_str(), Timestamp::now())?;
-    let settings = context.settings()?;
-    let known = settings.agent(name.as_str()).is_some();
-    if ended == 0 && !known {
-        let known = settings.agents.iter().map(|agent| agent.name.as_str()).collect();
-        return Err(unknown("agent", name, known));
+    let mut notes = Vec::new();
+    match context.settings() {
+        Err(problem) if ended == 0 => return Err(problem),
+        Err(problem) => notes.push(format!(
+            "executor.json still names it ({})",
+            problem.message
+        )),
+        Ok(settings) => {
+            if settings.agent(name.as_str()).is_some() {
+                change(context, "agent revoke", |map| {
+                    object(map, "agents")?.shift_remove(name.as_str());
+                    Ok(())
+                })?;
+            } else if ended == 0 {
+                let known: Vec<&str> = settings
+                    .agents
+                    .iter()
+                    .map(|agent| agent.name.as_str())
+                    .collect();
+                return Err(unknown("agent", name, &known));
+            }
+            let removed = context
+                .secrets(&settings)
+                .and_then(|store| Ok(store.remove(&Account::agent(name))?));
+            if let Err(problem) = removed {
+                notes.push(format!(
+                    "the key's text stays in the secret store ({}); it opens nothing any more",
+                    problem.message
+                ));
+            }
+        }
     }
-    if known {
-        change(context, "agent revoke", |map| {
-            object(map, "agents")?.shift_remove(name.as_str());
-            Ok(())
-        })?;
+    let mut text = format!("revoked agent {name}: its next call is refused\n");
+    for note in &notes {
+        text.push_str(&format!("note: {note}\n"));
     }
-    let removed = context.secrets(&settings).and_then(|store| Ok(store.remove(&Account::agent(name))?));
-    let note = match removed {
-        Ok(_) => String::new(),
-        Err(problem) => format!("note: the key's text stays in the secret store ({}); it opens nothing any more\n", problem.message),
-    };
-    let text = format!("revoked agent {name}: its next call is refused\n{note}its entry can be taken out of the client's config\n");
-    Ok(Report::new(text, json!({"agent": name, "keys_ended": ended})))
+    text.push_str("its entry can be taken out of the client's config\n");
+    Ok(Report::new(
+        text,
+        json!({"agent": name, "keys_ended": ended, "notes": notes}),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::testing::world;
+    use crate::folder::replace;
+
+    #[test]
+    fn revoking_works_while_the_settings_are_broken() {
+        let (_temp, context) = world();
+        let state = StateDb::open(&context.folder).unwrap();
+        let name = Name::parse("bar").unwrap();
+        let record = KeyRecord {
+            agent: name.to_string(),
+            mac: countersign_gate::key::KeyMac::from_bytes([1; 32]),
+            scopes: None,
+            expires_at: None,
+            revoked_at: None,
+        };
+        state
+            .add_key("csk_aaaaaaaa", &record, Timestamp::now())
+            .unwrap();
+        replace(&context.folder.settings(), b"broken").unwrap();
+        let report = revoke(&context, &name).unwrap();
+        assert!(
+            report.text.contains("executor.json still names it"),
+            "{}",
+            report.text
+        );
+        assert!(
+            state
+                .key("csk_aaaaaaaa")
+                .unwrap()
+                .unwrap()
+                .revoked_at
+                .is_some()
+        );
+        assert_eq!(
+            revoke(&context, &name).unwrap_err().code,
+            "settings_invalid"
+        );
+    }
 }

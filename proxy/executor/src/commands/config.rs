@@ -26,14 +26,19 @@ pub struct ShowArgs {
 }
 
 /// Runs the command.
-pub fn run(context: &Context, command: ConfigCommand) -> Result<Report, Problem> {
+pub fn run(context: &Context, command: &ConfigCommand) -> Result<Report, Problem> {
     let document = match command {
         ConfigCommand::Schema => settings::schema(),
-        ConfigCommand::Show(ShowArgs { effective: true }) => settings::effective_document(&context.settings()?),
+        ConfigCommand::Show(ShowArgs { effective: true }) => {
+            settings::effective_document(&context.settings()?)
+        }
         ConfigCommand::Show(ShowArgs { effective: false }) => {
             context.settings()?;
-            let (bytes, _) = read_own(&context.folder.settings(), 8 << 20).map_err(SettingsError::from)?;
-            serde_json::from_slice(&bytes).map_err(|error| Problem::new("settings_invalid", error.to_string(), "correct the file"))?
+            let (bytes, _) =
+                read_own(&context.folder.settings(), 8 << 20).map_err(SettingsError::from)?;
+            serde_json::from_slice(&bytes).map_err(|error| {
+                Problem::new("settings_invalid", error.to_string(), "correct the file")
+            })?
         }
     };
     Ok(Report::new(format!("{document:#}\n"), document))

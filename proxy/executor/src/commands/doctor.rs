@@ -12,15 +12,31 @@ pub fn run(context: &Context) -> Result<Report, Problem> {
     let answers = check_all(context);
     let mut text = String::new();
     for answer in &answers {
-        text.push_str(&format!("{:<4}  {}: {}\n", answer.level.word(), answer.name, answer.what));
+        text.push_str(&format!(
+            "{:<4}  {}: {}\n",
+            answer.level.word(),
+            answer.name,
+            answer.what
+        ));
         if !answer.remedy.is_empty() {
             text.push_str(&format!("      what to do: {}\n", answer.remedy));
         }
     }
-    let count = |level| answers.iter().filter(|answer| answer.level == level).count();
+    let count = |level| {
+        answers
+            .iter()
+            .filter(|answer| answer.level == level)
+            .count()
+    };
     let (fails, warns) = (count(Level::Fail), count(Level::Warn));
-    text.push_str(&format!("{fails} wrong, {warns} to look at, {} well\n", count(Level::Ok)));
-    let mut report = Report::new(text, json!({"checks": answers, "wrong": fails, "warnings": warns}));
+    text.push_str(&format!(
+        "{fails} wrong, {warns} to look at, {} well\n",
+        count(Level::Ok)
+    ));
+    let mut report = Report::new(
+        text,
+        json!({"checks": answers, "wrong": fails, "warnings": warns}),
+    );
     report.good = fails == 0;
     Ok(report)
 }

@@ -41,7 +41,10 @@ pub fn run(context: &Context, args: &InitArgs) -> Result<Report, Problem> {
     if fs::symlink_metadata(folder.settings()).is_ok() {
         return Err(Problem::new(
             "already_initialised",
-            format!("there is an executor in `{}` already", folder.root().display()),
+            format!(
+                "there is an executor in `{}` already",
+                folder.root().display()
+            ),
             "use it, or name another folder with --dir; `countersign doctor` says whether it is well",
         ));
     }
@@ -72,7 +75,9 @@ fn report(context: &Context, draft: &Draft) -> Report {
         SecretsKind::File => "secrets.enc, under your passphrase",
     };
     let development = match draft.executor.development {
-        true => "made for development: an unsigned permission counts, shown as (development); the book says so in its first entry\n",
+        true => {
+            "made for development: an unsigned permission counts, shown as (development); the book says so in its first entry\n"
+        }
         false => "nothing is granted until a permission is signed\n",
     };
     let text = format!(
@@ -97,8 +102,14 @@ fn draft(context: &Context, args: &InitArgs) -> Result<Draft, Problem> {
     match read_own(&path, 1 << 16) {
         Ok((bytes, _)) => {
             let draft: Draft = serde_json::from_slice(&bytes).map_err(|_| other_draft(context))?;
-            let same_name = args.name.as_ref().is_none_or(|name| *name == draft.executor.name);
-            if draft.secrets != args.secrets || draft.executor.development != args.development || !same_name {
+            let same_name = args
+                .name
+                .as_ref()
+                .is_none_or(|name| *name == draft.executor.name);
+            if draft.secrets != args.secrets
+                || draft.executor.development != args.development
+                || !same_name
+            {
                 return Err(other_draft(context));
             }
             Ok(draft)
@@ -107,14 +118,27 @@ fn draft(context: &Context, args: &InitArgs) -> Result<Draft, Problem> {
             if fs::symlink_metadata(context.folder.book().join("BOOK")).is_ok() {
                 return Err(Problem::new(
                     "settings_missing",
-                    format!("`{}` holds a book, but executor.json is missing", context.folder.root().display()),
+                    format!(
+                        "`{}` holds a book, but executor.json is missing",
+                        context.folder.root().display()
+                    ),
                     "restore executor.json from a copy; a new executor needs another folder",
                 ));
             }
             let id = uuid::Uuid::new_v4().to_string();
-            let name = args.name.clone().or_else(|| std::env::var("USER").ok()).unwrap_or_default();
-            let draft =
-                Draft { executor: ExecutorEntry { id, name, development: args.development }, secrets: args.secrets };
+            let name = args
+                .name
+                .clone()
+                .or_else(|| std::env::var("USER").ok())
+                .unwrap_or_default();
+            let draft = Draft {
+                executor: ExecutorEntry {
+                    id,
+                    name,
+                    development: args.development,
+                },
+                secrets: args.secrets,
+            };
             replace(&path, &render(&json!(draft)))?;
             Ok(draft)
         }
@@ -125,7 +149,10 @@ fn draft(context: &Context, args: &InitArgs) -> Result<Draft, Problem> {
 fn other_draft(context: &Context) -> Problem {
     Problem::new(
         "init_unfinished",
-        format!("an earlier `init` in `{}` was cut short and had other options", context.folder.root().display()),
+        format!(
+            "an earlier `init` in `{}` was cut short and had other options",
+            context.folder.root().display()
+        ),
         "give the same options again to finish it, or use another folder",
     )
 }
@@ -134,7 +161,11 @@ fn other_draft(context: &Context) -> Problem {
 fn key(store: &dyn SecretStore, account: &Account) -> Result<[u8; 32], Problem> {
     if let Some(secret) = store.get(account)? {
         return secret.key().map(|key| *key).ok_or_else(|| {
-            Problem::new("secrets_damaged", format!("the stored secret `{account}` is not a key"), "use another folder")
+            Problem::new(
+                "secrets_damaged",
+                format!("the stored secret `{account}` is not a key"),
+                "use another folder",
+            )
         });
     }
     let fresh = random::<32>()?;
@@ -150,7 +181,11 @@ fn make_book(context: &Context, draft: &Draft, seed: &[u8; 32]) -> Result<(), Pr
     }
     if fs::symlink_metadata(&dir).is_ok() {
         fs::remove_dir_all(&dir).map_err(|error| {
-            Problem::new("folder", format!("can't remove the unfinished `{}`: {error}", dir.display()), "remove it and try again")
+            Problem::new(
+                "folder",
+                format!("can't remove the unfinished `{}`: {error}", dir.display()),
+                "remove it and try again",
+            )
         })?;
     }
     let new = NewBook {
@@ -164,8 +199,13 @@ fn make_book(context: &Context, draft: &Draft, seed: &[u8; 32]) -> Result<(), Pr
         clock: Box::new(jiff::Timestamp::now),
         entropy: Box::new(|bytes| getrandom::fill(bytes).map_err(std::io::Error::other)),
     };
-    countersign_book::create(&dir, &new, &Signer::from_seed(*seed), &mut sources)
-        .map_err(|error| Problem::new("book", error.to_string(), "look at the disk and the folder's rights, then run `countersign init` again"))
+    countersign_book::create(&dir, &new, &Signer::from_seed(*seed), &mut sources).map_err(|error| {
+        Problem::new(
+            "book",
+            error.to_string(),
+            "look at the disk and the folder's rights, then run `countersign init` again",
+        )
+    })
 }
 
 fn document(draft: &Draft) -> Value {

@@ -24,7 +24,7 @@ use serde_json::Value;
 use crate::folder::Folder;
 use crate::problem::Problem;
 use crate::secrets::{self, Interaction, SecretStore};
-use crate::settings::{Name, Settings, load};
+use crate::settings::{Name, Settings, SettingsError, load};
 
 /// Where a command works and how it answers.
 #[derive(Debug, Clone)]
@@ -60,7 +60,11 @@ pub struct Report {
 impl Report {
     /// A good report.
     pub fn new(text: impl Into<String>, json: Value) -> Report {
-        Report { text: text.into(), json, good: true }
+        Report {
+            text: text.into(),
+            json,
+            good: true,
+        }
     }
 
     /// Prints it on standard output.
@@ -71,23 +75,40 @@ impl Report {
         };
         // A reader that has gone away has seen what it wanted; whether the command did its work is in the code.
         drop(written);
-        if self.good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        if self.good {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        }
     }
 }
 
 impl Context {
     /// The settings of this executor.
     pub fn settings(&self) -> Result<Settings, Problem> {
-        self.folder.check().map_err(|error| match error.is_not_found() {
-            true => not_initialised(&self.folder),
-            false => error.into(),
-        })?;
-        Ok(load(&self.folder.settings())?.settings)
+        self.folder
+            .check()
+            .map_err(|error| match error.is_not_found() {
+                true => not_initialised(&self.folder),
+                false => error.into(),
+            })?;
+        match load(&self.folder.settings()) {
+            Ok(loaded) => Ok(loaded.settings),
+            Err(SettingsError::File(error)) if error.is_not_found() => {
+                Err(not_initialised(&self.folder))
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// The secrets of this executor.
     pub fn secrets(&self, settings: &Settings) -> Result<Box<dyn SecretStore>, Problem> {
-        Ok(secrets::open(&self.folder, &settings.executor, settings.secrets, self.interaction)?)
+        Ok(secrets::open(
+            &self.folder,
+            &settings.executor,
+            settings.secrets,
+            self.interaction,
+        )?)
     }
 }
 
@@ -101,24 +122,39 @@ pub fn not_initialised(folder: &Folder) -> Problem {
 }
 
 /// A server or agent that executor.json doesn't have.
-pub fn unknown(what: &'static str, name: &Name, known: Vec<&str>) -> Problem {
+pub fn unknown(what: &'static str, name: &Name, known: &[&str]) -> Problem {
     let remedy = match known.is_empty() {
         true => format!("there is none yet: `countersign {what} add`"),
         false => format!("there are: {}", known.join(", ")),
     };
-    let code = if what == "server" { "server_unknown" } else { "agent_unknown" };
+    let code = if what == "server" {
+        "server_unknown"
+    } else {
+        "agent_unknown"
+    };
     Problem::new(code, format!("no {what} is called `{name}`"), remedy)
 }
 
 /// A command whose body is put in by the part of the program that has it.
 fn not_wired(command: &'static str) -> Problem {
-    Problem::new("not_available", format!("`{command}` is not part of this build"), "use a complete build of countersign")
+    Problem::new(
+        "not_available",
+        format!("`{command}` is not part of this build"),
+        "use a complete build of countersign",
+    )
 }
 
 /// Text without characters that could steer a terminal, at most 200 of them.
 pub fn plain(text: &str) -> String {
-    let steers = |c: char| c.is_control() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
-    let mut shown: String = text.chars().take(200).map(|c| if steers(c) { '\u{fffd}' } else { c }).collect();
+    let steers = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    };
+    let mut shown: String = text
+        .chars()
+        .take(200)
+        .map(|c| if steers(c) { '\u{fffd}' } else { c })
+        .collect();
     if text.chars().nth(200).is_some() {
         shown.push('…');
     }
@@ -129,11 +165,17 @@ pub fn plain(text: &str) -> String {
 pub fn table(heading: &[&str], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.chain([heading[column].chars().count()]).max().unwrap_or(0)
+        cells
+            .chain([heading[column].chars().count()])
+            .max()
+            .unwrap_or(0)
     };
     let widths: Vec<usize> = (0..heading.len()).map(width).collect();
     let line = |cells: Vec<&str>| {
-        let padded = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        let padded = cells
+            .iter()
+            .zip(&widths)
+            .map(|(cell, width)| format!("{cell:<width$}"));
         format!("{}\n", padded.collect::<Vec<_>>().join("  ").trim_end())
     };
     let mut text = line(heading.to_vec());
@@ -155,12 +197,22 @@ pub(crate) mod testing {
         let settings = r#"{"version":1,"executor":{"id":"6d1c2c35-3f0f-4e0c-9d7e-0a1b2c3d4e5f","development":true},"secrets":"file"}"#;
         crate::folder::replace(&folder.settings(), settings.as_bytes()).unwrap();
         crate::store::StateDb::create(&folder).unwrap();
-        (temp, Context { folder, output: Output::Text, interaction: Interaction::None })
+        (
+            temp,
+            Context {
+                folder,
+                output: Output::Text,
+                interaction: Interaction::None,
+            },
+        )
     }
 
     #[test]
     fn text_can_not_steer_a_terminal() {
-        assert_eq!(plain("a\u{1b}[2Jb\u{202e}c\n"), "a\u{fffd}[2Jb\u{fffd}c\u{fffd}");
+        assert_eq!(
+            plain("a\u{1b}[2Jb\u{202e}c\n"),
+            "a\u{fffd}[2Jb\u{fffd}c\u{fffd}"
+        );
         assert_eq!(plain(&"x".repeat(300)).chars().count(), 201);
     }
 }

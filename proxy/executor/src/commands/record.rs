@@ -16,6 +16,9 @@ pub struct SettingsChange<'a> {
 }
 
 /// Called after executor.json was replaced. A command succeeds without the entry: a proxy that finds the file changed records it, too.
-pub fn record_settings_change(_folder: &Folder, _change: SettingsChange<'_>) -> Result<(), Problem> {
+pub fn record_settings_change(
+    _folder: &Folder,
+    _change: SettingsChange<'_>,
+) -> Result<(), Problem> {
     Ok(())
 }

@@ -47,7 +47,11 @@ pub struct AddArgs {
     #[arg(long, conflicts_with = "command", required_unless_present = "command")]
     pub url: Option<String>,
     /// The program and its arguments, after `--`
-    #[arg(last = true, value_name = "COMMAND ARGS", required_unless_present = "url")]
+    #[arg(
+        last = true,
+        value_name = "COMMAND ARGS",
+        required_unless_present = "url"
+    )]
     pub command: Vec<String>,
 }
 
@@ -81,7 +85,12 @@ pub struct SetArgs {
     #[arg(long, group = "change")]
     pub disable: bool,
     /// Requests of the server that reach the client
-    #[arg(long, group = "change", value_delimiter = ',', value_name = "roots,sampling,elicitation")]
+    #[arg(
+        long,
+        group = "change",
+        value_delimiter = ',',
+        value_name = "roots,sampling,elicitation"
+    )]
     pub pass: Vec<Pass>,
     /// None of them
     #[arg(long, group = "change", conflicts_with = "pass")]
@@ -122,8 +131,16 @@ pub fn run(context: &Context, command: ServerCommand) -> Result<Report, Problem>
 
 /// The server called `name`, or a problem that says which there are.
 pub fn find<'a>(settings: &'a Settings, name: &Name) -> Result<&'a Server, Problem> {
-    let known = || settings.servers.iter().map(|server| server.name.as_str()).collect();
-    settings.server(name.as_str()).ok_or_else(|| unknown("server", name, known()))
+    let known = || -> Vec<&str> {
+        settings
+            .servers
+            .iter()
+            .map(|server| server.name.as_str())
+            .collect()
+    };
+    settings
+        .server(name.as_str())
+        .ok_or_else(|| unknown("server", name, &known()))
 }
 
 fn add(context: &Context, args: &AddArgs) -> Result<Report, Problem> {
@@ -142,7 +159,10 @@ fn add(context: &Context, args: &AddArgs) -> Result<Report, Problem> {
         values.insert(key.to_owned(), Value::from(value));
     }
     for key in &args.secret {
-        values.insert(key.clone(), json!({"secret": format!("{}/{key}", args.name)}));
+        values.insert(
+            key.clone(),
+            json!({"secret": format!("{}/{key}", args.name)}),
+        );
     }
     let mut entry = Map::new();
     let start = args.command.split_first();
@@ -156,9 +176,14 @@ fn add(context: &Context, args: &AddArgs) -> Result<Report, Problem> {
         entry.insert("url".to_owned(), Value::from(url.as_str()));
     }
     if !values.is_empty() {
-        entry.insert(if start.is_some() { "env" } else { "headers" }.to_owned(), Value::Object(values));
+        entry.insert(
+            if start.is_some() { "env" } else { "headers" }.to_owned(),
+            Value::Object(values),
+        );
     }
-    let suggested = start.and_then(|(command, rest)| suggest(command, rest)).filter(|_| args.preset.is_none());
+    let suggested = start
+        .and_then(|(command, rest)| suggest(command, rest))
+        .filter(|_| args.preset.is_none());
     if let Some(preset) = &args.preset {
         entry.insert("preset".to_owned(), Value::from(preset.as_str()));
     }
@@ -185,26 +210,53 @@ fn add(context: &Context, args: &AddArgs) -> Result<Report, Problem> {
             args.name
         ));
     }
-    let mut next: Vec<String> = args.secret.iter().map(|key| format!("countersign secret set {}/{key}", args.name)).collect();
+    let mut next: Vec<String> = args
+        .secret
+        .iter()
+        .map(|key| format!("countersign secret set {}/{key}", args.name))
+        .collect();
     next.push(format!("countersign server check {}", args.name));
-    text.push_str(&format!("without more, each of its tools counts as a write\nnext: `{}`\n", next.join("`, then `")));
-    Ok(Report::new(text, json!({"server": args.name, "warnings": notes, "preset_suggested": suggested, "next": next})))
+    text.push_str(&format!(
+        "without more, each of its tools counts as a write\nnext: `{}`\n",
+        next.join("`, then `")
+    ));
+    Ok(Report::new(
+        text,
+        json!({"server": args.name, "warnings": notes, "preset_suggested": suggested, "next": next}),
+    ))
 }
 
 fn list(context: &Context) -> Result<Report, Problem> {
     let settings = context.settings()?;
     let start = |server: &Server| match &server.launch {
-        Launch::Child { command, args, .. } => plain(&std::iter::once(command).chain(args).cloned().collect::<Vec<_>>().join(" ")),
+        Launch::Child { command, args, .. } => plain(
+            &std::iter::once(command)
+                .chain(args)
+                .cloned()
+                .collect::<Vec<_>>()
+                .join(" "),
+        ),
         Launch::Http { url, .. } => plain(url),
     };
     let state = |server: &Server| {
-        let off = !server.entry.enabled.0 || settings.disabled_servers.iter().any(|name| name == server.name.as_str());
+        let off = !server.entry.enabled.0
+            || settings
+                .disabled_servers
+                .iter()
+                .any(|name| name == server.name.as_str());
         if off { "off" } else { "on" }
     };
     let rows: Vec<Vec<String>> = settings
         .servers
         .iter()
-        .map(|server| vec![server.name.to_string(), state(server).to_owned(), server.entry.preset.clone().unwrap_or_default(), start(server)])
+        .map(|server| {
+            vec![
+                server.name.to_string(),
+                state(server).to_owned(),
+                server.entry.preset.clone().unwrap_or_default(),
+                start(server),
+            ]
+        })
         .collect();
     let json: Vec<Value> = settings
         .servers
@@ -222,24 +274,43 @@ fn list(context: &Context) -> Result<Report, Problem> {
 fn remove(context: &Context, name: &Name) -> Result<Report, Problem> {
     let settings = context.settings()?;
     let server = find(&settings, name)?;
-    let places: Vec<String> = server.secrets().map(|(_, place)| place.to_owned()).collect();
+    let places: Vec<String> = server
+        .secrets()
+        .map(|(_, place)| place.to_owned())
+        .collect();
     change(context, "server remove", |map| {
         object(map, "servers")?.shift_remove(name.as_str());
         Ok(())
     })?;
     let mut left = Vec::new();
-    if let Err(problem) = StateDb::open(&context.folder).and_then(|state| state.forget_pins(name.as_str())) {
+    if let Err(problem) =
+        StateDb::open(&context.folder).and_then(|state| state.forget_pins(name.as_str()))
+    {
         left.push(format!("its pinned tools stay in state.db: {problem}"));
     }
     if !places.is_empty() {
         let removed = context.secrets(&settings).and_then(|store| {
-            places.iter().try_for_each(|place| store.remove(&Account::server(place)).map(drop)).map_err(Problem::from)
+            places
+                .iter()
+                .try_for_each(|place| store.remove(&Account::server(place)).map(drop))
+                .map_err(Problem::from)
         });
         if let Err(problem) = removed {
-            left.push(format!("its secrets stay ({}): `countersign secret remove {}`", problem.message, places.join("`, `countersign secret remove ")));
+            left.push(format!(
+                "its secrets stay ({}): `countersign secret remove {}`",
+                problem.message,
+                places.join("`, `countersign secret remove ")
+            ));
         }
     }
-    let mut text = format!("removed server {name}{}\n", if places.is_empty() { "" } else { " and its secrets" });
+    let mut text = format!(
+        "removed server {name}{}\n",
+        if places.is_empty() {
+            ""
+        } else {
+            " and its secrets"
+        }
+    );
     for line in &left {
         text.push_str(&format!("note: {line}\n"));
     }
@@ -249,7 +320,11 @@ fn remove(context: &Context, name: &Name) -> Result<Report, Problem> {
 fn set(context: &Context, args: &SetArgs) -> Result<Report, Problem> {
     let settings = context.settings()?;
     let server = find(&settings, &args.name)?;
-    let values = if matches!(server.launch, Launch::Child { .. }) { "env" } else { "headers" };
+    let values = if matches!(server.launch, Launch::Child { .. }) {
+        "env"
+    } else {
+        "headers"
+    };
     let mut notes = Vec::new();
     change(context, "server set", |map| {
         let entry = object(object(map, "servers")?, args.name.as_str())?;
@@ -281,16 +356,25 @@ fn set(context: &Context, args: &SetArgs) -> Result<Report, Problem> {
                 continue;
             }
             if looks_like_secret(key, value) {
-                notes.push(format!("warning: `{key}` looks like a secret; use --secret {key} instead"));
+                notes.push(format!(
+                    "warning: `{key}` looks like a secret; use --secret {key} instead"
+                ));
             }
             variables.insert(key.to_owned(), Value::from(value));
         }
         for key in &args.secret {
-            object(entry, values)?.insert(key.clone(), json!({"secret": format!("{}/{key}", args.name)}));
+            object(entry, values)?.insert(
+                key.clone(),
+                json!({"secret": format!("{}/{key}", args.name)}),
+            );
         }
         Ok(())
     })?;
-    let next: Vec<String> = args.secret.iter().map(|key| format!("countersign secret set {}/{key}", args.name)).collect();
+    let next: Vec<String> = args
+        .secret
+        .iter()
+        .map(|key| format!("countersign secret set {}/{key}", args.name))
+        .collect();
     let mut text = format!("changed server {}\n", args.name);
     for note in &notes {
         text.push_str(&format!("{note}\n"));
@@ -298,7 +382,10 @@ fn set(context: &Context, args: &SetArgs) -> Result<Report, Problem> {
     if !next.is_empty() {
         text.push_str(&format!("next: `{}`\n", next.join("`, then `")));
     }
-    Ok(Report::new(text, json!({"server": args.name, "warnings": notes, "next": next})))
+    Ok(Report::new(
+        text,
+        json!({"server": args.name, "warnings": notes, "next": next}),
+    ))
 }
 
 /// Edits executor.json and tells the book.
@@ -308,23 +395,60 @@ pub fn change<T>(
     change: impl FnOnce(&mut Map<String, Value>) -> Result<T, Problem>,
 ) -> Result<T, Problem> {
     let (value, settings, bytes) = edit(&context.folder, change)?;
-    record_settings_change(&context.folder, SettingsChange { settings: &settings, bytes: &bytes, by })?;
+    record_settings_change(
+        &context.folder,
+        SettingsChange {
+            settings: &settings,
+            bytes: &bytes,
+            by,
+        },
+    )?;
     Ok(value)
 }
 
 fn split(pair: &str) -> Result<(&str, &str), Problem> {
     // The value is not shown: it may be a secret given to the wrong option.
-    pair.split_once('=').filter(|(key, _)| !key.is_empty()).ok_or_else(|| {
-        Problem::new("usage", "--env expects KEY=VALUE", "write the variable's name, `=` and its value")
-    })
+    pair.split_once('=')
+        .filter(|(key, _)| !key.is_empty())
+        .ok_or_else(|| {
+            Problem::new(
+                "usage",
+                "--env expects KEY=VALUE",
+                "write the variable's name, `=` and its value",
+            )
+        })
 }
 
 /// Whether a value is more likely a secret than a setting.
 fn looks_like_secret(key: &str, value: &str) -> bool {
-    const NAMES: &[&str] = &["TOKEN", "SECRET", "PASSW", "API_KEY", "APIKEY", "ACCESS_KEY", "PRIVATE_KEY", "CREDENTIAL", "AUTHORIZATION"];
-    const STARTS: &[&str] = &["ghp_", "gho_", "github_pat_", "sk-", "xoxb-", "xoxp-", "glpat-", "AKIA", "ntn_", "secret_", "Bearer ", "eyJ"];
+    const NAMES: &[&str] = &[
+        "TOKEN",
+        "SECRET",
+        "PASSW",
+        "API_KEY",
+        "APIKEY",
+        "ACCESS_KEY",
+        "PRIVATE_KEY",
+        "CREDENTIAL",
+        "AUTHORIZATION",
+    ];
+    const STARTS: &[&str] = &[
+        "ghp_",
+        "gho_",
+        "github_pat_",
+        "sk-",
+        "xoxb-",
+        "xoxp-",
+        "glpat-",
+        "AKIA",
+        "ntn_",
+        "secret_",
+        "Bearer ",
+        "eyJ",
+    ];
     let key = key.to_ascii_uppercase();
-    NAMES.iter().any(|name| key.contains(name)) || STARTS.iter().any(|start| value.starts_with(start))
+    NAMES.iter().any(|name| key.contains(name))
+        || STARTS.iter().any(|start| value.starts_with(start))
 }
 
 #[cfg(test)]
@@ -345,24 +469,59 @@ mod tests {
     fn servers_come_change_and_go() {
         let (_temp, context) = world();
         let report = server(&context, "add files --env LOG=info --secret TOKEN -- npx -y @modelcontextprotocol/server-filesystem@1 /x").unwrap();
-        assert!(report.text.contains("the preset `filesystem` knows"), "{}", report.text);
-        assert!(report.text.contains("`countersign secret set files/TOKEN`, then `countersign server check files`"));
-        assert_eq!(context.settings().unwrap().server("files").unwrap().preset, None, "a suggestion is not applied");
-        assert_eq!(server(&context, "add files -- x").unwrap_err().code, "server_exists");
+        assert!(
+            report.text.contains("the preset `filesystem` knows"),
+            "{}",
+            report.text
+        );
+        assert!(report.text.contains(
+            "`countersign secret set files/TOKEN`, then `countersign server check files`"
+        ));
+        assert_eq!(
+            context.settings().unwrap().server("files").unwrap().preset,
+            None,
+            "a suggestion is not applied"
+        );
+        assert_eq!(
+            server(&context, "add files -- x").unwrap_err().code,
+            "server_exists"
+        );
         server(&context, "set files --preset filesystem --pass roots,sampling --methods a/b --pages one --disable").unwrap();
         let settings = context.settings().unwrap();
         let files = settings.server("files").unwrap();
         assert_eq!(files.entry.pass, [Pass::Roots, Pass::Sampling]);
         assert_eq!(files.entry.methods, ["a/b"]);
-        assert_eq!(files.secrets().collect::<Vec<_>>(), [("TOKEN", "files/TOKEN")]);
+        assert_eq!(
+            files.secrets().collect::<Vec<_>>(),
+            [("TOKEN", "files/TOKEN")]
+        );
         assert!(!files.entry.enabled.0 && files.preset.is_some());
-        server(&context, "set files --preset none --no-pass --env LOG= --enable").unwrap();
+        server(
+            &context,
+            "set files --preset none --no-pass --env LOG= --enable",
+        )
+        .unwrap();
         let settings = context.settings().unwrap();
         let files = settings.server("files").unwrap();
-        assert!(files.entry.pass.is_empty() && files.preset.is_none() && files.entry.env.len() == 1);
-        assert!(server(&context, "list").unwrap().text.contains("npx -y @modelcontextprotocol/server-filesystem@1 /x"));
-        assert_eq!(server(&context, "set files --preset nope").unwrap_err().code, "settings_invalid");
-        assert_eq!(server(&context, "remove nope").unwrap_err().remedy, "there are: files");
+        assert!(
+            files.entry.pass.is_empty() && files.preset.is_none() && files.entry.env.len() == 1
+        );
+        assert!(
+            server(&context, "list")
+                .unwrap()
+                .text
+                .contains("npx -y @modelcontextprotocol/server-filesystem@1 /x")
+        );
+        assert_eq!(
+            server(&context, "set files --preset nope")
+                .unwrap_err()
+                .code,
+            "change_refused"
+        );
+        assert_eq!(
+            server(&context, "remove nope").unwrap_err().remedy,
+            "there are: files"
+        );
         server(&context, "remove files").unwrap();
         assert!(context.settings().unwrap().servers.is_empty());
     }
@@ -370,9 +529,22 @@ mod tests {
     #[test]
     fn a_value_that_looks_like_a_secret_is_warned_of_and_not_repeated() {
         let (_temp, context) = world();
-        for (pair, warned) in [("GITHUB_TOKEN=abc123", true), ("X=ghp_abc123", true), ("LOG=info", false), ("db_password=abc123", true)] {
-            let report = server(&context, &format!("add s{} --env {pair} -- x", warned as u8 + pair.len() as u8)).unwrap();
-            assert_eq!(report.text.contains("looks like a secret"), warned, "{pair}");
+        for (pair, warned) in [
+            ("GITHUB_TOKEN=abc123", true),
+            ("X=ghp_abc123", true),
+            ("LOG=info", false),
+            ("db_password=abc123", true),
+        ] {
+            let report = server(
+                &context,
+                &format!("add s{} --env {pair} -- x", warned as u8 + pair.len() as u8),
+            )
+            .unwrap();
+            assert_eq!(
+                report.text.contains("looks like a secret"),
+                warned,
+                "{pair}"
+            );
             assert!(!report.text.contains("abc123") && !report.json.to_string().contains("abc123"));
         }
     }

@@ -16,12 +16,22 @@ use super::{Context, Report, not_initialised};
 pub fn off(context: &Context) -> Result<Report, Problem> {
     let folder = &context.folder;
     let marker = folder.off_marker();
-    if let Err(source) = private_options().write(true).create(true).truncate(false).open(&marker) {
+    if let Err(source) = private_options()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&marker)
+    {
         // Anything at all at that place counts as off.
         if fs::symlink_metadata(&marker).is_err() {
             return Err(match source.kind() {
                 ErrorKind::NotFound => not_initialised(folder),
-                _ => FolderError::Io { action: "create", path: marker, source }.into(),
+                _ => FolderError::Io {
+                    action: "create",
+                    path: marker,
+                    source,
+                }
+                .into(),
             });
         }
     }
@@ -29,10 +39,18 @@ pub fn off(context: &Context) -> Result<Report, Problem> {
     let _ = sync_dir(folder.root());
     let note = match set_enabled(context, false, "off") {
         Ok(()) => String::new(),
-        Err(problem) => format!("note: executor.json could not be changed ({}), but the marker `off` beside it is enough\n", problem.message),
+        Err(problem) => format!(
+            "note: executor.json could not be changed ({}), but the marker `off` beside it is enough\n",
+            problem.message
+        ),
     };
-    let text = format!("off: no agent can call anything. Calls that already reached a server go on.\n{note}next: `countersign on` lets them go on\n");
-    Ok(Report::new(text, json!({"enabled": false, "settings_changed": note.is_empty()})))
+    let text = format!(
+        "off: no agent can call anything. Calls that already reached a server go on.\n{note}next: `countersign on` lets them go on\n"
+    );
+    Ok(Report::new(
+        text,
+        json!({"enabled": false, "settings_changed": note.is_empty()}),
+    ))
 }
 
 /// Lets agents go on.
@@ -42,12 +60,20 @@ pub fn on(context: &Context) -> Result<Report, Problem> {
     let marker = context.folder.off_marker();
     match fs::remove_file(&marker) {
         Err(source) if source.kind() != ErrorKind::NotFound => {
-            return Err(FolderError::Io { action: "remove", path: marker, source }.into());
+            return Err(FolderError::Io {
+                action: "remove",
+                path: marker,
+                source,
+            }
+            .into());
         }
         _ => {}
     }
     let _ = sync_dir(context.folder.root());
-    Ok(Report::new("on: agents can call what is open to them\nnext: `countersign tools` shows what that is\n", json!({"enabled": true})))
+    Ok(Report::new(
+        "on: agents can call what is open to them\nnext: `countersign tools` shows what that is\n",
+        json!({"enabled": true}),
+    ))
 }
 
 fn set_enabled(context: &Context, enabled: bool, by: &'static str) -> Result<(), Problem> {
@@ -55,7 +81,14 @@ fn set_enabled(context: &Context, enabled: bool, by: &'static str) -> Result<(),
         map.insert("enabled".to_owned(), Value::Bool(enabled));
         Ok(())
     })?;
-    record_settings_change(&context.folder, SettingsChange { settings: &settings, bytes: &bytes, by })
+    record_settings_change(
+        &context.folder,
+        SettingsChange {
+            settings: &settings,
+            bytes: &bytes,
+            by,
+        },
+    )
 }
 
 #[cfg(test)]
@@ -85,7 +118,10 @@ mod tests {
         assert!(report.text.contains("is enough"));
         assert!(context.folder.off_marker().exists());
         assert_eq!(on(&context).unwrap_err().code, "settings_invalid");
-        assert!(context.folder.off_marker().exists(), "on refuses and everything stays off");
+        assert!(
+            context.folder.off_marker().exists(),
+            "on refuses and everything stays off"
+        );
         fs::remove_dir_all(context.folder.root()).unwrap();
         assert_eq!(off(&context).unwrap_err().code, "not_initialised");
     }

@@ -86,31 +86,64 @@ fn set(context: &Context, args: &SetArgs) -> Result<Report, Problem> {
         apply(object(object(server, "tools")?, &args.tool)?, args)
     })?;
     let settings = context.settings()?;
-    let entry = find(&settings, &args.server)?.entry.tools.get(&args.tool).cloned().unwrap_or_default();
+    let entry = find(&settings, &args.server)?
+        .entry
+        .tools
+        .get(&args.tool)
+        .cloned()
+        .unwrap_or_default();
     let written = json!(entry);
-    let members: Vec<String> =
-        written.as_object().into_iter().flatten().map(|(name, value)| format!("{name} {}", plain(&text(value)))).collect();
-    let said = if members.is_empty() { "the defaults".to_owned() } else { members.join(", ") };
-    let report = format!("{}: {}: {said}\nnext: `countersign tools` shows what is open\n", args.server, plain(&args.tool));
-    Ok(Report::new(report, json!({"server": args.server, "tool": args.tool, "settings": written})))
+    let members: Vec<String> = written
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(name, value)| format!("{name} {}", plain(&text(value))))
+        .collect();
+    let said = if members.is_empty() {
+        "the defaults".to_owned()
+    } else {
+        members.join(", ")
+    };
+    let report = format!(
+        "{}: {}: {said}\nnext: `countersign tools` shows what is open\n",
+        args.server,
+        plain(&args.tool)
+    );
+    Ok(Report::new(
+        report,
+        json!({"server": args.server, "tool": args.tool, "settings": written}),
+    ))
 }
 
 fn apply(entry: &mut Map<String, Value>, args: &SetArgs) -> Result<(), Problem> {
     for member in &args.unset {
         entry.shift_remove(member.as_str());
     }
-    let hidden = if args.hidden || args.shown { Some(json!(args.hidden)) } else { None };
+    let hidden = if args.hidden || args.shown {
+        Some(json!(args.hidden))
+    } else {
+        None
+    };
     let plain_members = [
         ("kind", args.kind.map(|kind| json!(kind))),
         ("danger", args.danger.as_ref().map(|danger| json!(danger))),
-        ("approval", args.approval.as_ref().map(|approval| json!(approval))),
+        (
+            "approval",
+            args.approval.as_ref().map(|approval| json!(approval)),
+        ),
         ("hidden", hidden),
         ("scope", args.scope.as_ref().map(|scope| json!(scope))),
         ("max_items", args.max_items.map(|items| json!(items))),
         ("max_bytes", args.max_bytes.map(|bytes| json!(bytes))),
         ("cost", args.cost.map(|cost| json!(cost))),
-        ("validation", args.validation.map(|validation| json!(validation))),
-        ("open_arguments", args.open_arguments.map(|open| json!(open))),
+        (
+            "validation",
+            args.validation.map(|validation| json!(validation)),
+        ),
+        (
+            "open_arguments",
+            args.open_arguments.map(|open| json!(open)),
+        ),
         ("replay", args.replay.map(|replay| json!(replay))),
     ];
     for (member, value) in plain_members {
@@ -124,17 +157,26 @@ fn apply(entry: &mut Map<String, Value>, args: &SetArgs) -> Result<(), Problem> 
             limits.insert("max_calls".to_owned(), json!(calls));
         }
         if let Some((max, per_seconds)) = args.rate {
-            limits.insert("rate".to_owned(), json!({"per_seconds": per_seconds, "max": max}));
+            limits.insert(
+                "rate".to_owned(),
+                json!({"per_seconds": per_seconds, "max": max}),
+            );
         }
     }
     Ok(())
 }
 
 fn text(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
 }
 
 fn rate(text: &str) -> Result<(u32, u32), String> {
-    let parts = text.split_once('/').and_then(|(max, seconds)| Some((max.parse().ok()?, seconds.parse().ok()?)));
-    parts.filter(|(max, seconds)| *max > 0 && *seconds > 0).ok_or_else(|| "expected MAX/SECONDS, like 10/3600".to_owned())
+    let parts = text
+        .split_once('/')
+        .and_then(|(max, seconds)| Some((max.parse().ok()?, seconds.parse().ok()?)));
+    parts
+        .filter(|(max, seconds)| *max > 0 && *seconds > 0)
+        .ok_or_else(|| "expected MAX/SECONDS, like 10/3600".to_owned())
 }

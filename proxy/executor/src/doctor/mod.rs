@@ -54,20 +54,62 @@ struct Found {
 
 /// Every check, in the order a person reads them.
 const CHECKS: &[Check] = &[
-    Check { name: "folder", look: Look::Folder(checks::folder) },
-    Check { name: "executor.json", look: Look::Folder(checks::settings) },
-    Check { name: "switch", look: Look::Folder(checks::switch) },
-    Check { name: "secrets", look: Look::Settings(checks::secrets) },
-    Check { name: "separation", look: Look::Settings(checks::separation) },
-    Check { name: "book", look: Look::Folder(checks::book) },
-    Check { name: "state.db", look: Look::Folder(checks::state) },
-    Check { name: "buckets.db", look: Look::Folder(checks::buckets) },
-    Check { name: "servers", look: Look::Settings(checks::servers) },
-    Check { name: "names", look: Look::Settings(checks::names) },
-    Check { name: "agents", look: Look::Settings(checks::agents) },
-    Check { name: "permission", look: Look::Settings(checks::permission) },
-    Check { name: "clock", look: Look::Folder(checks::clock) },
-    Check { name: "disk", look: Look::Folder(checks::disk) },
+    Check {
+        name: "folder",
+        look: Look::Folder(checks::folder),
+    },
+    Check {
+        name: "executor.json",
+        look: Look::Folder(checks::settings),
+    },
+    Check {
+        name: "switch",
+        look: Look::Folder(checks::switch),
+    },
+    Check {
+        name: "secrets",
+        look: Look::Settings(checks::secrets),
+    },
+    Check {
+        name: "separation",
+        look: Look::Settings(checks::separation),
+    },
+    Check {
+        name: "book",
+        look: Look::Folder(checks::book),
+    },
+    Check {
+        name: "state.db",
+        look: Look::Folder(checks::state),
+    },
+    Check {
+        name: "buckets.db",
+        look: Look::Folder(checks::buckets),
+    },
+    Check {
+        name: "servers",
+        look: Look::Settings(checks::servers),
+    },
+    Check {
+        name: "names",
+        look: Look::Settings(checks::names),
+    },
+    Check {
+        name: "agents",
+        look: Look::Settings(checks::agents),
+    },
+    Check {
+        name: "permission",
+        look: Look::Settings(checks::permission),
+    },
+    Check {
+        name: "clock",
+        look: Look::Folder(checks::clock),
+    },
+    Check {
+        name: "disk",
+        look: Look::Folder(checks::disk),
+    },
 ];
 
 /// Runs every check.
@@ -78,25 +120,53 @@ pub fn check_all(context: &Context) -> Vec<Answer> {
         let found = match (look, &settings) {
             (Look::Folder(look), _) => look(context),
             (Look::Settings(look), Some(settings)) => look(context, settings),
-            (Look::Settings(_), None) => vec![Found::warn("not looked at, since the settings can't be read", "")],
+            (Look::Settings(_), None) => vec![Found::warn(
+                "not looked at, since the settings can't be read",
+                "",
+            )],
         };
-        answers.extend(found.into_iter().map(|Found { level, what, remedy }| Answer { name, level, what, remedy }));
+        answers.extend(found.into_iter().map(
+            |Found {
+                 level,
+                 what,
+                 remedy,
+             }| Answer {
+                name,
+                level,
+                what,
+                remedy,
+            },
+        ));
     }
     answers
 }
 
 impl Found {
     fn ok(what: impl Into<String>) -> Found {
-        Found { level: Level::Ok, what: what.into(), remedy: String::new() }
+        Found {
+            level: Level::Ok,
+            what: what.into(),
+            remedy: String::new(),
+        }
     }
 
     fn warn(what: impl Into<String>, remedy: impl Into<String>) -> Found {
-        Found { level: Level::Warn, what: what.into(), remedy: remedy.into() }
+        Found {
+            level: Level::Warn,
+            what: what.into(),
+            remedy: remedy.into(),
+        }
     }
 
     fn fail(problem: impl Into<Problem>) -> Found {
-        let Problem { message, remedy, .. } = problem.into();
-        Found { level: Level::Fail, what: message, remedy }
+        let Problem {
+            message, remedy, ..
+        } = problem.into();
+        Found {
+            level: Level::Fail,
+            what: message,
+            remedy,
+        }
     }
 }
 

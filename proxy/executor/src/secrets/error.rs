@@ -35,6 +35,12 @@ pub enum SecretsError {
         /// The account.
         account: String,
     },
+    /// A secret that is needed is not there.
+    #[error("the secret `{account}` has no value")]
+    Missing {
+        /// The account.
+        account: String,
+    },
     /// Anything else the keychain says.
     #[error("the keychain failed: {0}")]
     Keychain(String),
@@ -93,9 +99,9 @@ impl SecretsError {
             SecretsError::Ambiguous { account } => {
                 format!("open the keychain's own program and remove one of the entries named `{account}`")
             }
-            SecretsError::Malformed { account } => match account.strip_prefix("server/") {
-                Some(place) => format!("set it again: `countersign secret set {place}`"),
-                None => "restore it from a copy of the keychain".to_owned(),
+            SecretsError::Malformed { account } | SecretsError::Missing { account } => match account.strip_prefix("server/") {
+                Some(place) => format!("`countersign secret set {place}`"),
+                None => "restore the secrets from a copy; without this one the executor can't go on".to_owned(),
             },
             SecretsError::Keychain(_) => format!("look at the keychain's own program; {OTHER_WAY}"),
             SecretsError::FileMissing(_) => "restore the file from a copy; without it the executor's keys are gone".to_owned(),
@@ -123,6 +129,7 @@ impl SecretsError {
             SecretsError::NoPassphrase(_) => "passphrase_missing",
             SecretsError::Damaged { .. } | SecretsError::Malformed { .. } => "secrets_damaged",
             SecretsError::Newer { .. } => "restart_required",
+            SecretsError::Missing { .. } => "secret_missing",
             _ => "secrets",
         }
     }

@@ -67,8 +67,16 @@ const WAIT: Duration = Duration::from_secs(10);
 
 impl FileStore {
     /// Makes an empty store.
-    pub fn create(folder: &Folder, passphrase: Passphrase, params: KdfParams) -> Result<FileStore, SecretsError> {
-        let store = FileStore { folder: folder.clone(), passphrase, derived: Mutex::new(None) };
+    pub fn create(
+        folder: &Folder,
+        passphrase: Passphrase,
+        params: KdfParams,
+    ) -> Result<FileStore, SecretsError> {
+        let store = FileStore {
+            folder: folder.clone(),
+            passphrase,
+            derived: Mutex::new(None),
+        };
         let _lock = folder.lock("secrets.lock", WAIT)?;
         if folder.secrets().exists() {
             return Err(SecretsError::FileExists(folder.secrets()));
@@ -81,7 +89,11 @@ impl FileStore {
 
     /// Opens the store and tries the passphrase.
     pub fn open(folder: &Folder, passphrase: Passphrase) -> Result<FileStore, SecretsError> {
-        let store = FileStore { folder: folder.clone(), passphrase, derived: Mutex::new(None) };
+        let store = FileStore {
+            folder: folder.clone(),
+            passphrase,
+            derived: Mutex::new(None),
+        };
         store.read()?;
         Ok(store)
     }
@@ -91,20 +103,28 @@ impl FileStore {
     }
 
     fn damaged(&self, what: &'static str) -> SecretsError {
-        SecretsError::Damaged { path: self.path(), what }
+        SecretsError::Damaged {
+            path: self.path(),
+            what,
+        }
     }
 
     fn read(&self) -> Result<Secrets, SecretsError> {
         let bytes = match read_own(&self.path(), LARGEST) {
             Ok((bytes, _)) => bytes,
-            Err(error) if error.is_not_found() => return Err(SecretsError::FileMissing(self.path())),
+            Err(error) if error.is_not_found() => {
+                return Err(SecretsError::FileMissing(self.path()));
+            }
             Err(error) => return Err(error.into()),
         };
         if bytes.len() < MAGIC.len() + 1 || &bytes[..MAGIC.len()] != MAGIC {
             return Err(self.damaged("it does not start as a secrets file does"));
         }
         if bytes[8] > FORMAT {
-            return Err(SecretsError::Newer { path: self.path(), version: bytes[8] });
+            return Err(SecretsError::Newer {
+                path: self.path(),
+                version: bytes[8],
+            });
         }
         if bytes.len() < HEADER + 16 + SUM {
             return Err(self.damaged("it is too short"));
@@ -116,7 +136,11 @@ impl FileStore {
         if content[8] != FORMAT || content[9] != ARGON2ID {
             return Err(self.damaged("its format does not exist"));
         }
-        let params = KdfParams { memory: number(content, 10), passes: number(content, 14), lanes: number(content, 18) };
+        let params = KdfParams {
+            memory: number(content, 10),
+            passes: number(content, 14),
+            lanes: number(content, 18),
+        };
         if !params.is_sane() {
             return Err(self.damaged("its parameters are out of bounds"));
         }
@@ -124,17 +148,30 @@ impl FileStore {
         salt.copy_from_slice(&content[22..38]);
         self.derive(salt, params)?;
         let derived = self.lock();
-        let Some(Derived { key, .. }) = derived.as_ref() else { return Err(SecretsError::Derive("no key".to_owned())) };
+        let Some(Derived { key, .. }) = derived.as_ref() else {
+            return Err(SecretsError::Derive("no key".to_owned()));
+        };
         let check = Sha256::digest(&key[32..]);
         if !bool::from(check.as_slice().ct_eq(&content[38..70])) {
             return Err(SecretsError::WrongPassphrase(self.path()));
         }
         let plain = cipher(key)
-            .decrypt(&nonce(&content[70..HEADER]), Payload { msg: &content[HEADER..], aad: &content[..HEADER] })
+            .decrypt(
+                &nonce(&content[70..HEADER]),
+                Payload {
+                    msg: &content[HEADER..],
+                    aad: &content[..HEADER],
+                },
+            )
             .map(Zeroizing::new)
             .map_err(|_| self.damaged("its content does not authenticate"))?;
         serde_json::from_slice::<BTreeMap<String, String>>(&plain)
-            .map(|secrets| secrets.into_iter().map(|(account, value)| (account, Zeroizing::new(value))).collect())
+            .map(|secrets| {
+                secrets
+                    .into_iter()
+                    .map(|(account, value)| (account, Zeroizing::new(value)))
+                    .collect()
+            })
             .map_err(|_| self.damaged("its content is not what countersign writes"))
     }
 
@@ -154,10 +191,21 @@ impl FileStore {
         bytes.extend_from_slice(&Sha256::digest(&key[32..]));
         let fresh = random::<24>()?;
         bytes.extend_from_slice(fresh.as_slice());
-        let plain: BTreeMap<&str, &str> = secrets.iter().map(|(account, value)| (account.as_str(), value.as_str())).collect();
-        let plain = Zeroizing::new(serde_json::to_vec(&plain).map_err(|error| SecretsError::Derive(error.to_string()))?);
+        let plain: BTreeMap<&str, &str> = secrets
+            .iter()
+            .map(|(account, value)| (account.as_str(), value.as_str()))
+            .collect();
+        let plain = Zeroizing::new(
+            serde_json::to_vec(&plain).map_err(|error| SecretsError::Derive(error.to_string()))?,
+        );
         let sealed = cipher(key)
-            .encrypt(&nonce(fresh.as_slice()), Payload { msg: &plain, aad: &bytes })
+            .encrypt(
+                &nonce(fresh.as_slice()),
+                Payload {
+                    msg: &plain,
+                    aad: &bytes,
+                },
+            )
             .map_err(|_| SecretsError::Derive("encryption failed".to_owned()))?;
         bytes.extend_from_slice(&sealed);
         let sum = Sha256::digest(&bytes);
@@ -176,11 +224,15 @@ impl FileStore {
 
     fn derive(&self, salt: [u8; 16], params: KdfParams) -> Result<(), SecretsError> {
         let mut derived = self.lock();
-        if derived.as_ref().is_some_and(|derived| derived.salt == salt && derived.params == params) {
+        if derived
+            .as_ref()
+            .is_some_and(|derived| derived.salt == salt && derived.params == params)
+        {
             return Ok(());
         }
         let wrong = |error: argon2::Error| SecretsError::Derive(error.to_string());
-        let argon = Params::new(params.memory, params.passes, params.lanes, Some(64)).map_err(wrong)?;
+        let argon =
+            Params::new(params.memory, params.passes, params.lanes, Some(64)).map_err(wrong)?;
         let mut key = Zeroizing::new([0; 64]);
         Argon2::new(Algorithm::Argon2id, Version::V0x13, argon)
             .hash_password_into(self.passphrase.bytes(), &salt, key.as_mut_slice())
@@ -197,13 +249,19 @@ impl FileStore {
 impl KdfParams {
     /// A file can't ask for more than this machine would lend: 1 GiB, 16 passes, 16 lanes.
     fn is_sane(&self) -> bool {
-        (8..=1 << 20).contains(&self.memory) && (1..=16).contains(&self.passes) && (1..=16).contains(&self.lanes)
+        (8..=1 << 20).contains(&self.memory)
+            && (1..=16).contains(&self.passes)
+            && (1..=16).contains(&self.lanes)
     }
 }
 
 impl Default for KdfParams {
     fn default() -> Self {
-        KdfParams { memory: 19 * 1024, passes: 2, lanes: 1 }
+        KdfParams {
+            memory: 19 * 1024,
+            passes: 2,
+            lanes: 1,
+        }
     }
 }
 
@@ -237,7 +295,9 @@ impl SecretStore for FileStore {
             None => Ok(None),
             Some(stored) => Secret::from_stored(stored.as_bytes())
                 .map(Some)
-                .ok_or_else(|| SecretsError::Malformed { account: account.to_string() }),
+                .ok_or_else(|| SecretsError::Malformed {
+                    account: account.to_string(),
+                }),
         };
         accounts.iter().map(one).collect()
     }
@@ -245,13 +305,16 @@ impl SecretStore for FileStore {
 
 impl std::fmt::Debug for FileStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FileStore").field("path", &self.path()).finish_non_exhaustive()
+        f.debug_struct("FileStore")
+            .field("path", &self.path())
+            .finish_non_exhaustive()
     }
 }
 
-
 fn number(bytes: &[u8], at: usize) -> u32 {
-    bytes[at..at + 4].iter().fold(0, |number, byte| number << 8 | u32::from(*byte))
+    bytes[at..at + 4]
+        .iter()
+        .fold(0, |number, byte| number << 8 | u32::from(*byte))
 }
 
 fn cipher(key: &[u8; 64]) -> XChaCha20Poly1305 {
@@ -270,7 +333,11 @@ fn nonce(bytes: &[u8]) -> XNonce {
 mod tests {
     use super::*;
 
-    const QUICK: KdfParams = KdfParams { memory: 8, passes: 1, lanes: 1 };
+    const QUICK: KdfParams = KdfParams {
+        memory: 8,
+        passes: 1,
+        lanes: 1,
+    };
 
     fn passphrase(text: &str) -> Passphrase {
         Passphrase::new(text.as_bytes().to_vec()).unwrap()
@@ -289,26 +356,48 @@ mod tests {
         let (_temp, folder, store) = world();
         let account = Account::server("files/TOKEN");
         assert_eq!(store.get(&account).unwrap(), None);
-        store.set(&account, &Secret::new(b"top\0secret\xff".to_vec())).unwrap();
-        store.set(&Account::pepper(), &Secret::new(vec![7; 32])).unwrap();
+        store
+            .set(&account, &Secret::new(b"top\0secret\xff".to_vec()))
+            .unwrap();
+        store
+            .set(&Account::pepper(), &Secret::new(vec![7; 32]))
+            .unwrap();
         let again = FileStore::open(&folder, passphrase("right")).unwrap();
-        assert_eq!(again.get(&account).unwrap().unwrap().bytes(), b"top\0secret\xff");
+        assert_eq!(
+            again.get(&account).unwrap().unwrap().bytes(),
+            b"top\0secret\xff"
+        );
         assert_eq!(again.list().unwrap(), [Account::pepper(), account.clone()]);
         assert!(again.remove(&account).unwrap());
         assert!(!again.remove(&account).unwrap());
-        assert_eq!(store.get(&account).unwrap(), None, "the other handle sees it");
+        assert_eq!(
+            store.get(&account).unwrap(),
+            None,
+            "the other handle sees it"
+        );
         let bytes = std::fs::read(folder.secrets()).unwrap();
-        assert!(!bytes.windows(6).any(|w| w == b"pepper"), "account names are encrypted too");
-        assert_eq!(format!("{:?} {:?}", Secret::new(vec![1]), passphrase("x")), "Secret(..) Passphrase(..)");
+        assert!(
+            !bytes.windows(6).any(|w| w == b"pepper"),
+            "account names are encrypted too"
+        );
+        assert_eq!(
+            format!("{:?} {:?}", Secret::new(vec![1]), passphrase("x")),
+            "Secret(..) Passphrase(..)"
+        );
     }
 
     #[test]
     fn a_wrong_passphrase_is_told_from_damage() {
         let (_temp, folder, store) = world();
-        store.set(&Account::pepper(), &Secret::new(vec![7; 32])).unwrap();
+        store
+            .set(&Account::pepper(), &Secret::new(vec![7; 32]))
+            .unwrap();
         let whole = std::fs::read(folder.secrets()).unwrap();
         let open = |word: &str| FileStore::open(&folder, passphrase(word)).map(|_| ());
-        assert!(matches!(open("wrong"), Err(SecretsError::WrongPassphrase(_))));
+        assert!(matches!(
+            open("wrong"),
+            Err(SecretsError::WrongPassphrase(_))
+        ));
         for at in 0..whole.len() {
             let mut bytes = whole.clone();
             bytes[at] ^= 1;
@@ -316,17 +405,24 @@ mod tests {
             let error = open("right").unwrap_err();
             let newer = at == 8 && bytes[8] > FORMAT;
             assert!(
-                matches!(error, SecretsError::Damaged { .. }) || (newer && matches!(error, SecretsError::Newer { .. })),
+                matches!(error, SecretsError::Damaged { .. })
+                    || (newer && matches!(error, SecretsError::Newer { .. })),
                 "byte {at}: {error}"
             );
         }
         for length in [0, 5, 9, HEADER, whole.len() - 1] {
             replace(&folder.secrets(), &whole[..length]).unwrap();
-            assert!(matches!(open("right"), Err(SecretsError::Damaged { .. })), "cut to {length}");
+            assert!(
+                matches!(open("right"), Err(SecretsError::Damaged { .. })),
+                "cut to {length}"
+            );
         }
         std::fs::remove_file(folder.secrets()).unwrap();
         assert!(matches!(open("right"), Err(SecretsError::FileMissing(_))));
-        assert!(matches!(store.set(&Account::pepper(), &Secret::new(vec![1])), Err(SecretsError::FileMissing(_))));
+        assert!(matches!(
+            store.set(&Account::pepper(), &Secret::new(vec![1])),
+            Err(SecretsError::FileMissing(_))
+        ));
     }
 
     #[test]
@@ -338,11 +434,23 @@ mod tests {
                 scope.spawn(move || {
                     let store = FileStore::open(folder, passphrase("right")).unwrap();
                     for n in 0..5 {
-                        store.set(&Account::server(&format!("s{thread}/K{n}")), &Secret::new(vec![n])).unwrap();
+                        store
+                            .set(
+                                &Account::server(&format!("s{thread}/K{n}")),
+                                &Secret::new(vec![n]),
+                            )
+                            .unwrap();
                     }
                 });
             }
         });
-        assert_eq!(FileStore::open(&folder, passphrase("right")).unwrap().list().unwrap().len(), 20);
+        assert_eq!(
+            FileStore::open(&folder, passphrase("right"))
+                .unwrap()
+                .list()
+                .unwrap()
+                .len(),
+            20
+        );
     }
 }

@@ -48,15 +48,22 @@ impl Keychain {
             .spawn(move || serve(store, service, &work, |result| drop(opened.send(result))))
             .map_err(|error| SecretsError::Keychain(error.to_string()))?;
         wait(&opening, patience)??;
-        Ok(Keychain { jobs: Mutex::new(jobs), patience })
+        Ok(Keychain {
+            jobs: Mutex::new(jobs),
+            patience,
+        })
     }
 
     /// Runs `job` on the worker, waiting for its answer no longer than our patience.
-    fn ask<T: Send + 'static>(&self, job: impl FnOnce(&Entries) -> Result<T, SecretsError> + Send + 'static) -> Result<T, SecretsError> {
+    fn ask<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&Entries) -> Result<T, SecretsError> + Send + 'static,
+    ) -> Result<T, SecretsError> {
         let (answer, answered) = sync_channel(1);
         let job: Job = Box::new(move |entries| drop(answer.send(job(entries))));
         let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
-        jobs.send(job).map_err(|_| SecretsError::Keychain("its thread has ended".to_owned()))?;
+        jobs.send(job)
+            .map_err(|_| SecretsError::Keychain("its thread has ended".to_owned()))?;
         drop(jobs);
         wait(&answered, self.patience)?
     }
@@ -76,17 +83,21 @@ impl SecretStore for Keychain {
         let (account, secret) = (account.clone(), secret.clone());
         self.ask(move |entries| {
             let entry = entries.entry(&account)?;
-            entry.set_secret(secret.to_stored().as_bytes()).map_err(|error| translate(&account, &error))
+            entry
+                .set_secret(secret.to_stored().as_bytes())
+                .map_err(|error| translate(&account, &error))
         })
     }
 
     fn remove(&self, account: &Account) -> Result<bool, SecretsError> {
         let account = account.clone();
-        self.ask(move |entries| match entries.entry(&account)?.delete_credential() {
-            Ok(()) => Ok(true),
-            Err(Error::NoEntry) => Ok(false),
-            Err(error) => Err(translate(&account, &error)),
-        })
+        self.ask(
+            move |entries| match entries.entry(&account)?.delete_credential() {
+                Ok(()) => Ok(true),
+                Err(Error::NoEntry) => Ok(false),
+                Err(error) => Err(translate(&account, &error)),
+            },
+        )
     }
 
     fn list(&self) -> Result<Vec<Account>, SecretsError> {
@@ -95,7 +106,12 @@ impl SecretStore for Keychain {
 
     fn get_all(&self, accounts: &[Account]) -> Result<Vec<Option<Secret>>, SecretsError> {
         let accounts = accounts.to_vec();
-        self.ask(move |entries| accounts.iter().map(|account| entries.get(account)).collect())
+        self.ask(move |entries| {
+            accounts
+                .iter()
+                .map(|account| entries.get(account))
+                .collect()
+        })
     }
 }
 
@@ -107,7 +123,8 @@ impl std::fmt::Debug for Keychain {
 
 impl Entries {
     fn entry(&self, account: &Account) -> Result<Entry, SecretsError> {
-        Entry::new_in_store(&self.store, &self.service, account.as_str()).map_err(|error| translate(account, &error))
+        Entry::new_in_store(&self.store, &self.service, account.as_str())
+            .map_err(|error| translate(account, &error))
     }
 
     fn get(&self, account: &Account) -> Result<Option<Secret>, SecretsError> {
@@ -115,7 +132,9 @@ impl Entries {
             Ok(stored) => {
                 let stored = Zeroizing::new(stored);
                 let secret = Secret::from_stored(&stored);
-                secret.map(Some).ok_or_else(|| SecretsError::Malformed { account: account.to_string() })
+                secret.map(Some).ok_or_else(|| SecretsError::Malformed {
+                    account: account.to_string(),
+                })
             }
             Err(Error::NoEntry) => Ok(None),
             Err(error) => Err(translate(account, &error)),
@@ -126,9 +145,15 @@ impl Entries {
         let all = Account::from_text("");
         // The stores filter differently (attributes, a pattern, a service); what comes back is filtered again below.
         let found = if cfg!(windows) {
-            Entry::search_in_store(&self.store, &HashMap::from([("pattern", self.service.as_str())]))
+            Entry::search_in_store(
+                &self.store,
+                &HashMap::from([("pattern", self.service.as_str())]),
+            )
         } else {
-            Entry::search_in_store(&self.store, &HashMap::from([("service", self.service.as_str())]))
+            Entry::search_in_store(
+                &self.store,
+                &HashMap::from([("service", self.service.as_str())]),
+            )
         };
         let mut accounts: Vec<Account> = found
             .map_err(|error| translate(&all, &error))?
@@ -162,10 +187,16 @@ fn serve(
 }
 
 fn wait<T>(answered: &Receiver<T>, patience: Duration) -> Result<T, SecretsError> {
-    answered.recv_timeout(patience).map_err(|error| match error {
-        RecvTimeoutError::Timeout => SecretsError::Slow { seconds: patience.as_secs() },
-        RecvTimeoutError::Disconnected => SecretsError::Keychain("its thread has ended".to_owned()),
-    })
+    answered
+        .recv_timeout(patience)
+        .map_err(|error| match error {
+            RecvTimeoutError::Timeout => SecretsError::Slow {
+                seconds: patience.as_secs(),
+            },
+            RecvTimeoutError::Disconnected => {
+                SecretsError::Keychain("its thread has ended".to_owned())
+            }
+        })
 }
 
 fn native() -> keyring_core::Result<Arc<CredentialStore>> {
@@ -176,7 +207,9 @@ fn native() -> keyring_core::Result<Arc<CredentialStore>> {
     #[cfg(target_os = "macos")]
     return Ok(apple_native_keyring_store::keychain::Store::new()?);
     #[cfg(not(any(target_os = "linux", windows, target_os = "macos")))]
-    return Err(Error::NotSupportedByStore("this system has no keychain countersign knows".to_owned()));
+    return Err(Error::NotSupportedByStore(
+        "this system has no keychain countersign knows".to_owned(),
+    ));
 }
 
 /// The store's words become ours. The stores say where they failed only in their texts, so those are read.
@@ -184,14 +217,35 @@ fn translate(account: &Account, error: &Error) -> SecretsError {
     let (words, shown) = (format!("{error:?}"), format!("{error}"));
     let has = |parts: &[&str]| parts.iter().any(|part| words.contains(part));
     match error {
-        Error::Ambiguous(_) => SecretsError::Ambiguous { account: account.to_string() },
+        Error::Ambiguous(_) => SecretsError::Ambiguous {
+            account: account.to_string(),
+        },
         Error::NoStorageAccess(_) => SecretsError::Locked,
         Error::BadEncoding(_) | Error::BadDataFormat(..) | Error::BadStoreFormat(_) => {
-            SecretsError::Malformed { account: account.to_string() }
+            SecretsError::Malformed {
+                account: account.to_string(),
+            }
         }
-        _ if has(&["ServiceUnknown", "NameHasNoOwner", "org.freedesktop.secrets was not provided", "Spawn."]) => SecretsError::NoService,
+        _ if has(&[
+            "ServiceUnknown",
+            "NameHasNoOwner",
+            "org.freedesktop.secrets was not provided",
+            "Spawn.",
+        ]) =>
+        {
+            SecretsError::NoService
+        }
         _ if has(&["Locked", "Prompt"]) => SecretsError::Locked,
-        _ if has(&["Unavailable", "NotFound", "ConnectionRefused", "Address(", "InputOutput("]) => SecretsError::NoBus,
+        _ if has(&[
+            "Unavailable",
+            "NotFound",
+            "ConnectionRefused",
+            "Address(",
+            "InputOutput(",
+        ]) =>
+        {
+            SecretsError::NoBus
+        }
         _ => SecretsError::Keychain(crate::commands::plain(&shown)),
     }
 }
@@ -224,7 +278,11 @@ mod tests {
     fn a_keychain_that_waits_for_somebody_is_left() {
         let (_jobs, work) = channel::<Job>();
         let (opened, opening) = sync_channel(1);
-        std::thread::spawn(move || serve(stuck, String::new(), &work, |result| drop(opened.send(result))));
+        std::thread::spawn(move || {
+            serve(stuck, String::new(), &work, |result| {
+                drop(opened.send(result))
+            })
+        });
         let error = wait(&opening, Duration::from_millis(20)).unwrap_err();
         assert!(matches!(error, SecretsError::Slow { .. }), "{error}");
     }
@@ -233,10 +291,22 @@ mod tests {
     fn failures_have_our_words() {
         let platform = |text: &str| Error::PlatformFailure(text.to_owned().into());
         let cases = [
-            (platform("Zbus(InputOutput(Os { code: 2, kind: NotFound }))"), "no keychain here: this session has no D-Bus"),
-            (platform("Unavailable"), "no keychain here: this session has no D-Bus"),
-            (platform("MethodError(\"org.freedesktop.DBus.Error.ServiceUnknown\")"), "no program on it offers the Secret Service"),
-            (Error::NoStorageAccess("Prompt".to_owned().into()), "the keychain is locked"),
+            (
+                platform("Zbus(InputOutput(Os { code: 2, kind: NotFound }))"),
+                "no keychain here: this session has no D-Bus",
+            ),
+            (
+                platform("Unavailable"),
+                "no keychain here: this session has no D-Bus",
+            ),
+            (
+                platform("MethodError(\"org.freedesktop.DBus.Error.ServiceUnknown\")"),
+                "no program on it offers the Secret Service",
+            ),
+            (
+                Error::NoStorageAccess("Prompt".to_owned().into()),
+                "the keychain is locked",
+            ),
             (platform("Locked"), "the keychain is locked"),
             (platform("strange\u{1b}[2J"), "the keychain failed: "),
             (Error::BadEncoding(vec![1]), "is not what countersign wrote"),

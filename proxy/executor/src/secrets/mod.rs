@@ -6,6 +6,7 @@ mod file;
 mod keychain;
 mod memory;
 mod passphrase;
+mod run;
 
 use std::fmt;
 
@@ -21,6 +22,7 @@ pub use file::{FileStore, KdfParams};
 pub use keychain::Keychain;
 pub use memory::MemoryStore;
 pub use passphrase::{Passphrase, PassphraseSource};
+pub use run::{RunSecrets, fetch};
 
 /// A place for secrets. Every call may block for up to some seconds; none waits for a person.
 pub trait SecretStore: Send + Sync {
@@ -92,7 +94,11 @@ pub fn create(
             if folder.secrets().exists() {
                 return Ok(Box::new(FileStore::open(folder, source.read()?)?));
             }
-            Ok(Box::new(FileStore::create(folder, source.read_new()?, KdfParams::default())?))
+            Ok(Box::new(FileStore::create(
+                folder,
+                source.read_new()?,
+                KdfParams::default(),
+            )?))
         }
     }
 }
@@ -180,6 +186,7 @@ impl fmt::Debug for Secret {
 /// Fresh random bytes from the operating system.
 pub fn random<const N: usize>() -> Result<Zeroizing<[u8; N]>, SecretsError> {
     let mut bytes = Zeroizing::new([0; N]);
-    getrandom::fill(bytes.as_mut_slice()).map_err(|error| SecretsError::NoRandom(error.to_string()))?;
+    getrandom::fill(bytes.as_mut_slice())
+        .map_err(|error| SecretsError::NoRandom(error.to_string()))?;
     Ok(bytes)
 }

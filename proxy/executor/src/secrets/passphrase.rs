@@ -34,22 +34,34 @@ impl PassphraseSource {
         PassphraseSource::choose(
             env::var_os("COUNTERSIGN_PASSPHRASE_FILE"),
             env::var_os("COUNTERSIGN_PASSPHRASE_FD"),
-            if terminal { interaction } else { Interaction::None },
+            if terminal {
+                interaction
+            } else {
+                Interaction::None
+            },
         )
     }
 
-    fn choose(file: Option<OsString>, fd: Option<OsString>, interaction: Interaction) -> Result<Self, SecretsError> {
+    fn choose(
+        file: Option<OsString>,
+        fd: Option<OsString>,
+        interaction: Interaction,
+    ) -> Result<Self, SecretsError> {
         match (file, fd) {
             (Some(file), None) => Ok(PassphraseSource::File(file.into())),
             (None, Some(fd)) => match fd.to_str().and_then(|fd| fd.parse().ok()) {
                 Some(fd) => Ok(PassphraseSource::Descriptor(fd)),
-                None => Err(SecretsError::NoPassphrase("COUNTERSIGN_PASSPHRASE_FD is not a descriptor's number".to_owned())),
+                None => Err(SecretsError::NoPassphrase(
+                    "COUNTERSIGN_PASSPHRASE_FD is not a descriptor's number".to_owned(),
+                )),
             },
-            (Some(_), Some(_)) => {
-                Err(SecretsError::NoPassphrase("COUNTERSIGN_PASSPHRASE_FILE and COUNTERSIGN_PASSPHRASE_FD are both set".to_owned()))
-            }
+            (Some(_), Some(_)) => Err(SecretsError::NoPassphrase(
+                "COUNTERSIGN_PASSPHRASE_FILE and COUNTERSIGN_PASSPHRASE_FD are both set".to_owned(),
+            )),
             (None, None) if interaction == Interaction::Allowed => Ok(PassphraseSource::Prompt),
-            (None, None) => Err(SecretsError::NoPassphrase("nobody is here to be asked, and nothing in the environment names one".to_owned())),
+            (None, None) => Err(SecretsError::NoPassphrase(
+                "nobody is here to be asked, and nothing in the environment names one".to_owned(),
+            )),
         }
     }
 
@@ -58,7 +70,12 @@ impl PassphraseSource {
         match self {
             PassphraseSource::File(path) => {
                 let what = || format!("`{}`", path.display());
-                first_line(File::open(path).map_err(|error| SecretsError::NoPassphrase(format!("{}: {error}", what())))?, &what())
+                first_line(
+                    File::open(path).map_err(|error| {
+                        SecretsError::NoPassphrase(format!("{}: {error}", what()))
+                    })?,
+                    &what(),
+                )
             }
             PassphraseSource::Descriptor(fd) => {
                 let what = format!("descriptor {fd}");
@@ -80,7 +97,9 @@ impl PassphraseSource {
         if first.bytes() == second.bytes() {
             return Ok(first);
         }
-        Err(SecretsError::NoPassphrase("the two were different".to_owned()))
+        Err(SecretsError::NoPassphrase(
+            "the two were different".to_owned(),
+        ))
     }
 }
 
@@ -108,17 +127,26 @@ impl fmt::Debug for Passphrase {
 
 fn first_line(source: impl Read, what: &str) -> Result<Passphrase, SecretsError> {
     let mut bytes = Zeroizing::new(Vec::with_capacity(LONGEST as usize));
-    source.take(LONGEST).read_to_end(&mut bytes).map_err(|error| SecretsError::NoPassphrase(format!("{what}: {error}")))?;
-    let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    source
+        .take(LONGEST)
+        .read_to_end(&mut bytes)
+        .map_err(|error| SecretsError::NoPassphrase(format!("{what}: {error}")))?;
+    let line = bytes
+        .split(|byte| *byte == b'\n')
+        .next()
+        .unwrap_or_default();
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     if line.is_empty() {
-        return Err(SecretsError::NoPassphrase(format!("{what} holds none in its first line")));
+        return Err(SecretsError::NoPassphrase(format!(
+            "{what} holds none in its first line"
+        )));
     }
     Passphrase::new(line.to_vec())
 }
 
 fn prompt(text: &str) -> Result<Passphrase, SecretsError> {
-    let typed = rpassword::prompt_password(text).map_err(|error| SecretsError::NoPassphrase(error.to_string()))?;
+    let typed = rpassword::prompt_password(text)
+        .map_err(|error| SecretsError::NoPassphrase(error.to_string()))?;
     Passphrase::new(typed.into_bytes())
 }
 
@@ -130,12 +158,37 @@ mod tests {
     fn sources_are_chosen_and_never_guessed() {
         let os = |text: &str| Some(OsString::from(text));
         let cases = [
-            (os("/p"), None, Interaction::None, Ok(PassphraseSource::File("/p".into()))),
-            (None, os("3"), Interaction::None, Ok(PassphraseSource::Descriptor(3))),
-            (None, os("x"), Interaction::Allowed, Err("not a descriptor's number")),
+            (
+                os("/p"),
+                None,
+                Interaction::None,
+                Ok(PassphraseSource::File("/p".into())),
+            ),
+            (
+                None,
+                os("3"),
+                Interaction::None,
+                Ok(PassphraseSource::Descriptor(3)),
+            ),
+            (
+                None,
+                os("x"),
+                Interaction::Allowed,
+                Err("not a descriptor's number"),
+            ),
             (os("/p"), os("3"), Interaction::Allowed, Err("both set")),
-            (None, None, Interaction::Allowed, Ok(PassphraseSource::Prompt)),
-            (None, None, Interaction::None, Err("nobody is here to be asked")),
+            (
+                None,
+                None,
+                Interaction::Allowed,
+                Ok(PassphraseSource::Prompt),
+            ),
+            (
+                None,
+                None,
+                Interaction::None,
+                Err("nobody is here to be asked"),
+            ),
         ];
         for (file, fd, interaction, expected) in cases {
             match (PassphraseSource::choose(file, fd, interaction), expected) {
@@ -148,11 +201,20 @@ mod tests {
 
     #[test]
     fn the_first_line_counts() {
-        let cases: [(&[u8], Option<&[u8]>); 6] =
-            [(b"pw\n", Some(b"pw")), (b"pw", Some(b"pw")), (b"p w \r\nx\n", Some(b"p w ")), (b"", None), (b"\n", None), (b"\nx", None)];
+        let cases: [(&[u8], Option<&[u8]>); 6] = [
+            (b"pw\n", Some(b"pw")),
+            (b"pw", Some(b"pw")),
+            (b"p w \r\nx\n", Some(b"p w ")),
+            (b"", None),
+            (b"\n", None),
+            (b"\nx", None),
+        ];
         for (bytes, expected) in cases {
             let got = first_line(bytes, "test");
-            assert_eq!(got.ok().map(|p| p.bytes().to_vec()), expected.map(<[u8]>::to_vec));
+            assert_eq!(
+                got.ok().map(|p| p.bytes().to_vec()),
+                expected.map(<[u8]>::to_vec)
+            );
         }
     }
 

@@ -86,7 +86,9 @@ impl<'de> Deserialize<'de> for Shell {
         match Value::deserialize(deserializer)? {
             Value::String(word) if word == "disabled" => Ok(Shell::Disabled),
             Value::Object(map) => Ok(Shell::Verify(map)),
-            _ => Err(D::Error::custom("expected `disabled` or an object of declared commands")),
+            _ => Err(D::Error::custom(
+                "expected `disabled` or an object of declared commands",
+            )),
         }
     }
 }

@@ -1,7 +1,10 @@
 //! executor.json after checking: names are names, a server has one way to start, what points somewhere points somewhere. Reads no file.
 
 use super::agent::AgentEntry;
-use super::file::{ApprovalEntry, BookEntry, BucketEntry, BucketsEntry, CopyEntry, ExecutorEntry, LimitsEntry, SecretsKind, SettingsFile};
+use super::file::{
+    ApprovalEntry, BookEntry, BucketEntry, BucketsEntry, CopyEntry, ExecutorEntry, LimitsEntry,
+    SecretsKind, SettingsFile,
+};
 use super::named::{Name, Named};
 use super::preset::{Preset, preset};
 use super::server::{ServerEntry, Setting};
@@ -92,15 +95,26 @@ impl Settings {
     /// Checks what was written. The error names the first member that doesn't fit.
     pub(super) fn check(file: SettingsFile) -> Result<Settings, Fault> {
         if file.version != SettingsFile::VERSION {
-            return Err(("version".to_owned(), format!("this program reads version 1, not {}", file.version)));
+            return Err((
+                "version".to_owned(),
+                format!("this program reads version 1, not {}", file.version),
+            ));
         }
-        uuid::Uuid::try_parse(&file.executor.id).map_err(|_| fault("executor.id", "expected a UUID"))?;
-        let servers = file.servers.iter().map(|(name, entry)| check_server(name, entry)).collect::<Result<Vec<_>, _>>()?;
+        uuid::Uuid::try_parse(&file.executor.id)
+            .map_err(|_| fault("executor.id", "expected a UUID"))?;
+        let servers = file
+            .servers
+            .iter()
+            .map(|(name, entry)| check_server(name, entry))
+            .collect::<Result<Vec<_>, _>>()?;
         let agents = check_agents(&file.agents)?;
         check_buckets(&file.buckets)?;
         check_limits(&file.limits)?;
         if file.book.retain == Some(0) {
-            return Err(fault("book.retain", "expected a number of days from 1 on, or null"));
+            return Err(fault(
+                "book.retain",
+                "expected a number of days from 1 on, or null",
+            ));
         }
         for (at, copy) in file.copies.iter().enumerate() {
             check_copy(copy).map_err(|words| (format!("copies[{at}]"), words.to_owned()))?;
@@ -124,7 +138,9 @@ impl Settings {
 
     /// The server called `name`.
     pub fn server(&self, name: &str) -> Option<&Server> {
-        self.servers.iter().find(|server| server.name.as_str() == name)
+        self.servers
+            .iter()
+            .find(|server| server.name.as_str() == name)
     }
 
     /// The agent called `name`.
@@ -175,7 +191,10 @@ fn check_server(name: &str, entry: &ServerEntry) -> Result<Server, Fault> {
     let at = format!("servers.{name}");
     let name = Name::parse(name).map_err(|words| (at.clone(), words))?;
     let launch = check_launch(entry).map_err(|(member, words)| (format!("{at}{member}"), words))?;
-    let (Launch::Child { env: values, .. } | Launch::Http { headers: values, .. }) = &launch;
+    let (Launch::Child { env: values, .. }
+    | Launch::Http {
+        headers: values, ..
+    }) = &launch;
     for (key, value) in values {
         check_value(&name, key, value).map_err(|words| (format!("{at}: `{key}`"), words))?;
     }
@@ -183,22 +202,39 @@ fn check_server(name: &str, entry: &ServerEntry) -> Result<Server, Fault> {
         None => None,
         Some(wanted) => Some(preset(wanted).ok_or_else(|| {
             let known = super::preset::names().join(", ");
-            (format!("{at}.preset"), format!("no preset is called `{wanted}`; there are {known}"))
+            (
+                format!("{at}.preset"),
+                format!("no preset is called `{wanted}`; there are {known}"),
+            )
         })?),
     };
     for (at_method, method) in entry.methods.iter().enumerate() {
         if method.is_empty() || method.chars().any(|c| c.is_control() || c.is_whitespace()) {
-            return Err((format!("{at}.methods[{at_method}]"), "expected a method name".to_owned()));
+            return Err((
+                format!("{at}.methods[{at_method}]"),
+                "expected a method name".to_owned(),
+            ));
         }
     }
     for (tool, settings) in entry.tools.iter() {
-        check_tool(settings).map_err(|(member, words)| (format!("{at}.tools.{tool}.{member}"), words))?;
+        check_tool(settings)
+            .map_err(|(member, words)| (format!("{at}.tools.{tool}.{member}"), words))?;
     }
-    Ok(Server { name, launch, preset, entry: entry.clone() })
+    Ok(Server {
+        name,
+        launch,
+        preset,
+        entry: entry.clone(),
+    })
 }
 
 fn check_launch(entry: &ServerEntry) -> Result<Launch, Fault> {
-    let pairs = |members: &Named<Setting>| members.iter().map(|(name, value)| (name.to_owned(), value.clone())).collect();
+    let pairs = |members: &Named<Setting>| {
+        members
+            .iter()
+            .map(|(name, value)| (name.to_owned(), value.clone()))
+            .collect()
+    };
     match (&entry.command, &entry.url) {
         (Some(command), None) => {
             if command.is_empty() || command.contains('\0') {
@@ -218,19 +254,35 @@ fn check_launch(entry: &ServerEntry) -> Result<Launch, Fault> {
             })
         }
         (None, Some(url)) => {
-            let host = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
+            let host = url
+                .strip_prefix("https://")
+                .or_else(|| url.strip_prefix("http://"));
             let authority = host.map(|rest| rest.split(['/', '?', '#']).next().unwrap_or_default());
             match authority {
-                None | Some("") => return Err(fault(".url", "expected an address that starts with https:// or http://")),
+                None | Some("") => {
+                    return Err(fault(
+                        ".url",
+                        "expected an address that starts with https:// or http://",
+                    ));
+                }
                 Some(authority) if authority.contains('@') => {
-                    return Err(fault(".url", "an address can't hold a user or password; use `headers` with a secret"));
+                    return Err(fault(
+                        ".url",
+                        "an address can't hold a user or password; use `headers` with a secret",
+                    ));
                 }
                 Some(_) => {}
             }
             if !entry.args.is_empty() || entry.cwd.is_some() || !entry.env.is_empty() {
-                return Err(fault("", "`args`, `cwd` and `env` belong to a server with `command`"));
+                return Err(fault(
+                    "",
+                    "`args`, `cwd` and `env` belong to a server with `command`",
+                ));
             }
-            Ok(Launch::Http { url: url.clone(), headers: pairs(&entry.headers) })
+            Ok(Launch::Http {
+                url: url.clone(),
+                headers: pairs(&entry.headers),
+            })
         }
         (None, None) => Err(fault("", "expected `command` or `url`")),
         (Some(_), Some(_)) => Err(fault("", "`command` and `url` exclude each other")),
@@ -243,18 +295,26 @@ fn check_value(server: &Name, key: &str, value: &Setting) -> Result<(), String> 
         return Err("this can't be the name of a variable or header".to_owned());
     }
     match value {
-        Setting::Text(text) if text.contains(['\0', '\r']) => Err("a value can't hold this control character".to_owned()),
+        Setting::Text(text) if text.contains(['\0', '\r']) => {
+            Err("a value can't hold this control character".to_owned())
+        }
         Setting::Text(_) => Ok(()),
         Setting::Secret(place) => match place.split_once('/') {
             Some((owner, key)) if owner == server.as_str() && is_secret_key(key) => Ok(()),
-            _ => Err(format!("a secret of this server is named `{server}/KEY`, not `{}`", crate::commands::plain(place))),
+            _ => Err(format!(
+                "a secret of this server is named `{server}/KEY`, not `{}`",
+                crate::commands::plain(place)
+            )),
         },
     }
 }
 
 /// A secret's own name: 1 to 64 of letters, digits, `_`, `-` and `.`.
 pub fn is_secret_key(key: &str) -> bool {
-    (1..=64).contains(&key.len()) && key.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b))
+    (1..=64).contains(&key.len())
+        && key
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b))
 }
 
 /// Checks one tool's members; also used for presets.
@@ -266,7 +326,10 @@ pub(super) fn check_tool(tool: &ToolEntry) -> Result<(), Fault> {
         return Err(fault("max_bytes", "expected a whole number from 1 on"));
     }
     if tool.scope.as_deref().is_some_and(|scope| !is_scope(scope)) {
-        return Err(fault("scope", "a scope is 1 to 64 of a-z, 0-9, `:`, `_`, `-` and `.`"));
+        return Err(fault(
+            "scope",
+            "a scope is 1 to 64 of a-z, 0-9, `:`, `_`, `-` and `.`",
+        ));
     }
     if let Some(Cost::Per(pointer)) = &tool.cost {
         check_pointer("cost.per", pointer)?;
@@ -275,15 +338,26 @@ pub(super) fn check_tool(tool: &ToolEntry) -> Result<(), Fault> {
         check_pointer("paths", pointer)?;
     }
     for limit in tool.arguments.iter().flatten() {
-        countersign_permission::ArgumentLimit::read(&limit.pointer, limit.op.word(), limit.value.as_ref())
-            .map_err(|error| ("arguments".to_owned(), error.to_string()))?;
+        countersign_permission::ArgumentLimit::read(
+            &limit.pointer,
+            limit.op.word(),
+            limit.value.as_ref(),
+        )
+        .map_err(|error| ("arguments".to_owned(), error.to_string()))?;
     }
     if let Some(limits) = &tool.limits
-        && limits.rate.is_some_and(|rate| rate.per_seconds == 0 || rate.max == 0)
+        && limits
+            .rate
+            .is_some_and(|rate| rate.per_seconds == 0 || rate.max == 0)
     {
         return Err(fault("limits.rate", "`per_seconds` and `max` count from 1"));
     }
-    if let Some(PreviewEntry { argument, reads, diff }) = &tool.preview {
+    if let Some(PreviewEntry {
+        argument,
+        reads,
+        diff,
+    }) = &tool.preview
+    {
         if let Some(argument) = argument {
             check_pointer("preview.argument", &argument.pointer)?;
         }
@@ -298,16 +372,28 @@ pub(super) fn check_tool(tool: &ToolEntry) -> Result<(), Fault> {
 }
 
 fn check_pointer(member: &str, pointer: &str) -> Result<(), Fault> {
-    let escapes = pointer.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']));
+    let escapes = pointer
+        .split('~')
+        .skip(1)
+        .all(|rest| rest.starts_with(['0', '1']));
     if (pointer.is_empty() || pointer.starts_with('/')) && escapes {
         return Ok(());
     }
-    Err((member.to_owned(), format!("`{}` is not a JSON pointer (RFC 6901)", crate::commands::plain(pointer))))
+    Err((
+        member.to_owned(),
+        format!(
+            "`{}` is not a JSON pointer (RFC 6901)",
+            crate::commands::plain(pointer)
+        ),
+    ))
 }
 
 /// Whether `text` can be a scope.
 pub fn is_scope(text: &str) -> bool {
-    (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b":_-.".contains(&b))
+    (1..=64).contains(&text.len())
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b":_-.".contains(&b))
 }
 
 fn check_agents(agents: &Named<AgentEntry>) -> Result<Vec<Agent>, Fault> {
@@ -316,39 +402,78 @@ fn check_agents(agents: &Named<AgentEntry>) -> Result<Vec<Agent>, Fault> {
         let at = format!("agents.{name}");
         let name = Name::parse(name).map_err(|words| (at.clone(), words))?;
         let public = entry.key.strip_prefix("csk_");
-        if !public.is_some_and(|public| public.len() == 8 && public.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())) {
-            return Err((format!("{at}.key"), "expected `csk_` and 8 characters: the key's public prefix, never the key".to_owned()));
+        if !public.is_some_and(|public| {
+            public.len() == 8
+                && public
+                    .bytes()
+                    .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+        }) {
+            return Err((
+                format!("{at}.key"),
+                "expected `csk_` and 8 characters: the key's public prefix, never the key"
+                    .to_owned(),
+            ));
         }
         if let Some(other) = checked.iter().find(|other| other.entry.key == entry.key) {
-            return Err((format!("{at}.key"), format!("agent `{}` has this key", other.name)));
+            return Err((
+                format!("{at}.key"),
+                format!("agent `{}` has this key", other.name),
+            ));
         }
         let expires_at = match &entry.expires_at {
             None => None,
             Some(text) => Some(text.parse().map_err(|_| {
-                (format!("{at}.expires_at"), format!("`{}` is not a time like 2026-12-31T23:59:59Z", crate::commands::plain(text)))
+                (
+                    format!("{at}.expires_at"),
+                    format!(
+                        "`{}` is not a time like 2026-12-31T23:59:59Z",
+                        crate::commands::plain(text)
+                    ),
+                )
             })?),
         };
         if let Some(scope) = entry.scopes.iter().flatten().find(|scope| !is_scope(scope)) {
-            return Err((format!("{at}.scopes"), format!("`{}` is not a scope", crate::commands::plain(scope))));
+            return Err((
+                format!("{at}.scopes"),
+                format!("`{}` is not a scope", crate::commands::plain(scope)),
+            ));
         }
         if let Some(policy) = &entry.write_policy {
             if policy.version != 1 {
-                return Err((format!("{at}.write_policy.version"), format!("this program reads version 1, not {}", policy.version)));
+                return Err((
+                    format!("{at}.write_policy.version"),
+                    format!("this program reads version 1, not {}", policy.version),
+                ));
             }
             if policy.allow_writes.len() > 100 || policy.deny_writes.len() > 100 {
-                return Err((format!("{at}.write_policy"), "at most 100 rules of each kind".to_owned()));
+                return Err((
+                    format!("{at}.write_policy"),
+                    "at most 100 rules of each kind".to_owned(),
+                ));
             }
         }
-        checked.push(Agent { name, expires_at, entry: entry.clone() });
+        checked.push(Agent {
+            name,
+            expires_at,
+            entry: entry.clone(),
+        });
     }
     Ok(checked)
 }
 
 fn check_buckets(buckets: &BucketsEntry) -> Result<(), Fault> {
-    let all = [("key", buckets.key), ("person", buckets.person), ("network", buckets.network), ("token", buckets.token)];
+    let all = [
+        ("key", buckets.key),
+        ("person", buckets.person),
+        ("network", buckets.network),
+        ("token", buckets.token),
+    ];
     for (name, BucketEntry { size, per_minute }) in all {
         if size == 0 || size > 1_000_000 || per_minute == 0 || per_minute > 1_000_000 {
-            return Err((format!("buckets.{name}"), "`size` and `per_minute` are whole numbers from 1 to 1000000".to_owned()));
+            return Err((
+                format!("buckets.{name}"),
+                "`size` and `per_minute` are whole numbers from 1 to 1000000".to_owned(),
+            ));
         }
     }
     Ok(())
@@ -358,11 +483,27 @@ fn check_limits(limits: &LimitsEntry) -> Result<(), Fault> {
     let rows: [(&str, u64, u64, u64); 4] = [
         ("limits.frame_bytes", limits.frame_bytes, 4096, 1 << 30),
         ("limits.depth", u64::from(limits.depth), 16, 512),
-        ("limits.start_seconds", u64::from(limits.start_seconds), 1, 3600),
-        ("limits.call_seconds", u64::from(limits.call_seconds), 1, 86400),
+        (
+            "limits.start_seconds",
+            u64::from(limits.start_seconds),
+            1,
+            3600,
+        ),
+        (
+            "limits.call_seconds",
+            u64::from(limits.call_seconds),
+            1,
+            86400,
+        ),
     ];
-    match rows.iter().find(|(_, value, least, most)| value < least || value > most) {
-        Some((path, _, least, most)) => Err(((*path).to_owned(), format!("expected a whole number from {least} to {most}"))),
+    match rows
+        .iter()
+        .find(|(_, value, least, most)| value < least || value > most)
+    {
+        Some((path, _, least, most)) => Err((
+            (*path).to_owned(),
+            format!("expected a whole number from {least} to {most}"),
+        )),
         None => Ok(()),
     }
 }

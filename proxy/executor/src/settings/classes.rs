@@ -115,16 +115,25 @@ mod tests {
     /// Collects the leaves of the schema as paths. A member whose schema is free-form (`type: object` without members) is a leaf.
     fn leaves(root: &Value, node: &Value, path: &str, into: &mut BTreeSet<String>) {
         let node = match node.get("$ref").and_then(Value::as_str) {
-            Some(target) => root.pointer(target.trim_start_matches('#')).expect("a local reference"),
+            Some(target) => root
+                .pointer(target.trim_start_matches('#'))
+                .expect("a local reference"),
             None => node,
         };
         let branches = node.get("anyOf").and_then(Value::as_array);
-        if let Some(branch) = branches.and_then(|all| all.iter().find(|b| b.get("$ref").is_some() && all.len() == 2)) {
+        if let Some(branch) = branches.and_then(|all| {
+            all.iter()
+                .find(|b| b.get("$ref").is_some() && all.len() == 2)
+        }) {
             return leaves(root, branch, path, into);
         }
         if let Some(properties) = node.get("properties").and_then(Value::as_object) {
             for (name, member) in properties {
-                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                let path = if path.is_empty() {
+                    name.clone()
+                } else {
+                    format!("{path}.{name}")
+                };
                 leaves(root, member, &path, into);
             }
             return;
@@ -133,7 +142,12 @@ mod tests {
             return leaves(root, member, &format!("{path}.*"), into);
         }
         if let Some(items) = node.get("items")
-            && items.get("$ref").is_some_and(|target| root.pointer(target.as_str().unwrap().trim_start_matches('#')).unwrap().get("properties").is_some())
+            && items.get("$ref").is_some_and(|target| {
+                root.pointer(target.as_str().unwrap().trim_start_matches('#'))
+                    .unwrap()
+                    .get("properties")
+                    .is_some()
+            })
         {
             return leaves(root, items, &format!("{path}[]"), into);
         }
@@ -149,7 +163,10 @@ mod tests {
         assert_eq!(table.len(), CLASSES.len(), "no member twice");
         let missing: Vec<_> = members.difference(&table).collect();
         let extra: Vec<_> = table.difference(&members).collect();
-        assert!(missing.is_empty() && extra.is_empty(), "without a class: {missing:?}; without a member: {extra:?}");
+        assert!(
+            missing.is_empty() && extra.is_empty(),
+            "without a class: {missing:?}; without a member: {extra:?}"
+        );
         assert!(members.len() > 80, "the walk found the members");
     }
 }

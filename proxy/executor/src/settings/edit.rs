@@ -23,21 +23,46 @@ pub fn edit<T>(
     let path = folder.settings();
     let (old, _) = read_own(&path, MAX_BYTES).map_err(SettingsError::from)?;
     check_bytes(&path, &old)?;
-    let mut document = strict::parse(&old)
-        .map_err(|(member, message)| SettingsError::Member { path: path.clone(), member, message })?;
+    let mut document = strict::parse(&old).map_err(|(member, message)| SettingsError::Member {
+        path: path.clone(),
+        member,
+        message,
+    })?;
     let before = document.clone();
-    let members = document
-        .as_object_mut()
-        .ok_or_else(|| Problem::new("settings_invalid", "executor.json is not an object", "restore it from a copy"))?;
+    let members = document.as_object_mut().ok_or_else(|| {
+        Problem::new(
+            "settings_invalid",
+            "executor.json is not an object",
+            "restore it from a copy",
+        )
+    })?;
     let value = change(members)?;
     if before == document {
         let settings = check_bytes(&path, &old)?;
         return Ok((value, settings, old));
     }
     let bytes = render(&document);
-    let settings = check_bytes(&path, &bytes)?;
+    let settings = check_bytes(&path, &bytes).map_err(refused)?;
     replace(&path, &bytes)?;
     Ok((value, settings, bytes))
+}
+
+/// A change that would make the file wrong: the file is as it was.
+fn refused(error: SettingsError) -> Problem {
+    let message = match error {
+        SettingsError::Member {
+            member, message, ..
+        } if member.is_empty() => message,
+        SettingsError::Member {
+            member, message, ..
+        } => format!("{member}: {message}"),
+        other => other.to_string(),
+    };
+    Problem::new(
+        "change_refused",
+        message,
+        "nothing was changed; give another value",
+    )
 }
 
 /// The document as a person reads it: two spaces, one line feed at the end.
@@ -48,11 +73,20 @@ pub fn render(document: &Value) -> Vec<u8> {
 }
 
 /// The object member `name` of `map`, made empty where it is missing.
-pub fn object<'a>(map: &'a mut Map<String, Value>, name: &str) -> Result<&'a mut Map<String, Value>, Problem> {
+pub fn object<'a>(
+    map: &'a mut Map<String, Value>,
+    name: &str,
+) -> Result<&'a mut Map<String, Value>, Problem> {
     map.entry(name)
         .or_insert_with(|| Value::Object(Map::new()))
         .as_object_mut()
-        .ok_or_else(|| Problem::new("settings_invalid", format!("{name}: expected an object"), "correct the member"))
+        .ok_or_else(|| {
+            Problem::new(
+                "settings_invalid",
+                format!("{name}: expected an object"),
+                "correct the member",
+            )
+        })
 }
 
 #[cfg(test)]
@@ -63,14 +97,20 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let folder = Folder::resolve(Some(&temp.path().join("dir"))).unwrap();
         folder.create().unwrap();
-        replace(&folder.settings(), include_bytes!("../../testdata/settings/full.json")).unwrap();
+        replace(
+            &folder.settings(),
+            include_bytes!("../../testdata/settings/full.json"),
+        )
+        .unwrap();
         (temp, folder)
     }
 
     #[test]
     fn only_what_is_touched_changes() {
         let (_temp, folder) = world();
-        let text = |folder: &Folder| -> Value { serde_json::from_slice(&std::fs::read(folder.settings()).unwrap()).unwrap() };
+        let text = |folder: &Folder| -> Value {
+            serde_json::from_slice(&std::fs::read(folder.settings()).unwrap()).unwrap()
+        };
         let before = text(&folder);
         let ((), settings, bytes) = edit(&folder, |map| {
             map.insert("enabled".to_owned(), Value::Bool(false));
@@ -80,7 +120,14 @@ mod tests {
         assert!(!settings.enabled);
         assert_eq!(bytes, std::fs::read(folder.settings()).unwrap());
         let mut after = text(&folder);
-        let order = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        let order = |value: &Value| {
+            value
+                .as_object()
+                .unwrap()
+                .keys()
+                .cloned()
+                .collect::<Vec<_>>()
+        };
         assert_eq!(order(&before), order(&after));
         after["enabled"] = Value::Bool(true);
         assert_eq!(before.to_string(), after.to_string());
@@ -95,7 +142,7 @@ mod tests {
             Ok(())
         })
         .unwrap_err();
-        assert_eq!(error.code, "settings_invalid");
+        assert_eq!(error.code, "change_refused");
         assert_eq!(before, std::fs::read(folder.settings()).unwrap());
     }
 
@@ -108,7 +155,10 @@ mod tests {
                 scope.spawn(move || {
                     for n in 0..5 {
                         edit(folder, |map| {
-                            map["disabled_tools"].as_array_mut().unwrap().push(Value::from(format!("t{thread}-{n}")));
+                            map["disabled_tools"]
+                                .as_array_mut()
+                                .unwrap()
+                                .push(Value::from(format!("t{thread}-{n}")));
                             Ok(())
                         })
                         .unwrap();

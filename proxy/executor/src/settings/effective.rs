@@ -67,13 +67,19 @@ pub fn effective_document(settings: &Settings) -> Value {
         for tool in server.known_tools() {
             let set = server.tool(tool);
             let kind = set.kind.unwrap_or(Kind::Write);
-            tools.insert(tool.to_owned(), json!(set.or(&ToolEntry::defaults(server.name.as_str(), kind))));
+            tools.insert(
+                tool.to_owned(),
+                json!(set.or(&ToolEntry::defaults(server.name.as_str(), kind))),
+            );
         }
         entry["tools"] = Value::Object(tools);
         servers.insert(server.name.to_string(), entry);
     }
-    let agents: serde_json::Map<String, Value> =
-        settings.agents.iter().map(|agent| (agent.name.to_string(), json!(agent.entry))).collect();
+    let agents: serde_json::Map<String, Value> = settings
+        .agents
+        .iter()
+        .map(|agent| (agent.name.to_string(), json!(agent.entry)))
+        .collect();
     json!({
         "version": super::SettingsFile::VERSION, "executor": settings.executor, "enabled": settings.enabled,
         "secrets": settings.secrets, "servers": servers, "agents": agents,
@@ -85,24 +91,43 @@ pub fn effective_document(settings: &Settings) -> Value {
 
 /// Refuses a bucket that could never pay for some call: the formula gives up to 20 units, a tool's own `cost` may be more.
 pub(super) fn check_prices(settings: &Settings) -> Result<(), super::checked::Fault> {
-    let mut agents = (countersign_gate::price::MAX_FORMULA_PRICE, "any write tool".to_owned());
+    let mut agents = (
+        countersign_gate::price::MAX_FORMULA_PRICE,
+        "any write tool".to_owned(),
+    );
     let mut public = (1, "any public tool".to_owned());
     for server in &settings.servers {
         for name in server.known_tools() {
-            let tool = super::tool_settings(server, name).map_err(|error| (format!("servers.{}", server.name), error.to_string()))?;
+            let tool = super::tool_settings(server, name)
+                .map_err(|error| (format!("servers.{}", server.name), error.to_string()))?;
             let most = countersign_gate::price::largest(&tool);
-            let slot = if tool.audience == countersign_gate::Audience::Public { &mut public } else { &mut agents };
+            let slot = if tool.audience == countersign_gate::Audience::Public {
+                &mut public
+            } else {
+                &mut agents
+            };
             if most > slot.0 {
                 *slot = (most, format!("{}/{name}", server.name));
             }
         }
     }
     let buckets = &settings.buckets;
-    let rows = [("key", buckets.key, &agents), ("person", buckets.person, &agents), ("network", buckets.network, &public), ("token", buckets.token, &public)];
-    match rows.iter().find(|(_, bucket, (price, _))| bucket.size < *price) {
+    let rows = [
+        ("key", buckets.key, &agents),
+        ("person", buckets.person, &agents),
+        ("network", buckets.network, &public),
+        ("token", buckets.token, &public),
+    ];
+    match rows
+        .iter()
+        .find(|(_, bucket, (price, _))| bucket.size < *price)
+    {
         Some((name, bucket, (price, tool))) => Err((
             format!("buckets.{name}.size"),
-            format!("buckets.{name}.size is {}, but `{tool}` can cost {price}: such a call could never be paid for", bucket.size),
+            format!(
+                "it is {}, but `{tool}` can cost {price}: such a call could never be paid for",
+                bucket.size
+            ),
         )),
         None => Ok(()),
     }

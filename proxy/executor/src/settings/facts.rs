@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use countersign_gate::facts::{AgentFacts, DisabledList, ExecutorFacts, Facts, FactsError, FirstSeen, Parts, ServerFacts, ToolSettings};
+use countersign_gate::facts::{
+    AgentFacts, DisabledList, ExecutorFacts, Facts, FactsError, FirstSeen, Parts, ServerFacts,
+    ToolSettings,
+};
 use countersign_gate::price;
 use countersign_gate::rate::{BucketSize, Buckets};
 use countersign_permission as terms;
@@ -59,18 +62,34 @@ pub enum Open {
 }
 
 /// Facts of checked settings.
-pub fn facts(settings: &Settings, generation: u64, open: Open, first_seen: Arc<FirstSeen>) -> Result<Facts, NoFacts> {
-    let servers = settings.servers.iter().map(server_facts).collect::<Result<Vec<_>, _>>()?;
+pub fn facts(
+    settings: &Settings,
+    generation: u64,
+    open: Open,
+    first_seen: Arc<FirstSeen>,
+) -> Result<Facts, NoFacts> {
+    let servers = settings
+        .servers
+        .iter()
+        .map(server_facts)
+        .collect::<Result<Vec<_>, _>>()?;
     let mut agents = BTreeMap::new();
     for agent in &settings.agents {
-        agents.insert(agent.name.to_string(), Arc::new(agent_facts(settings, agent, &servers)?));
+        agents.insert(
+            agent.name.to_string(),
+            Arc::new(agent_facts(settings, agent, &servers)?),
+        );
     }
     Ok(Facts::new(Parts {
         generation,
         executor: ExecutorFacts {
             id: settings.executor.id.clone(),
             name: settings.executor.name.clone(),
-            development: if settings.executor.development { terms::Development::Yes } else { terms::Development::No },
+            development: if settings.executor.development {
+                terms::Development::Yes
+            } else {
+                terms::Development::No
+            },
         },
         enabled: open == Open::Yes,
         maintenance: false,
@@ -87,7 +106,11 @@ pub fn facts(settings: &Settings, generation: u64, open: Open, first_seen: Arc<F
 pub fn closed(generation: u64) -> Result<Facts, FactsError> {
     Facts::new(Parts {
         generation,
-        executor: ExecutorFacts { id: String::new(), name: String::new(), development: terms::Development::No },
+        executor: ExecutorFacts {
+            id: String::new(),
+            name: String::new(),
+            development: terms::Development::No,
+        },
         enabled: false,
         maintenance: false,
         servers: Vec::new(),
@@ -102,7 +125,10 @@ pub fn closed(generation: u64) -> Result<Facts, FactsError> {
 /// One tool's effective settings: what is written, then the preset, then the defaults.
 pub fn tool_settings(server: &Server, tool: &str) -> Result<ToolSettings, NoFacts> {
     let entry = server.tool(tool);
-    let limit = |error| NoFacts::Limit { member: format!("servers.{}.tools.{tool}", server.name), error };
+    let limit = |error| NoFacts::Limit {
+        member: format!("servers.{}.tools.{tool}", server.name),
+        error,
+    };
     let arguments = argument_limits(&entry).map_err(limit)?;
     let defaults = ToolSettings::default();
     let limits = entry.limits.unwrap_or_default();
@@ -120,11 +146,19 @@ pub fn tool_settings(server: &Server, tool: &str) -> Result<ToolSettings, NoFact
             Some(Approval::Person) => terms::Approval::Person,
             Some(Approval::Passkey) => terms::Approval::Passkey,
         },
-        paths: entry.paths.unwrap_or_default().into_iter().map(|path| path.pointer).collect(),
+        paths: entry
+            .paths
+            .unwrap_or_default()
+            .into_iter()
+            .map(|path| path.pointer)
+            .collect(),
         preview: entry.preview.is_some(),
         limits: terms::CallLimits {
             max_calls: limits.max_calls,
-            rate: limits.rate.map(|rate| terms::Rate { per_seconds: rate.per_seconds, max: rate.max }),
+            rate: limits.rate.map(|rate| terms::Rate {
+                per_seconds: rate.per_seconds,
+                max: rate.max,
+            }),
         },
         arguments,
         max_items: entry.max_items.map(u64::from),
@@ -153,18 +187,34 @@ fn server_facts(server: &Server) -> Result<ServerFacts, NoFacts> {
     for tool in server.known_tools() {
         tools.insert(tool.to_owned(), tool_settings(server, tool)?);
     }
-    Ok(ServerFacts { name: server.name.as_str().into(), enabled: server.entry.enabled.0, tools })
+    Ok(ServerFacts {
+        name: server.name.as_str().into(),
+        enabled: server.entry.enabled.0,
+        tools,
+    })
 }
 
-fn agent_facts(settings: &Settings, agent: &Agent, servers: &[ServerFacts]) -> Result<AgentFacts, NoFacts> {
+fn agent_facts(
+    settings: &Settings,
+    agent: &Agent,
+    servers: &[ServerFacts],
+) -> Result<AgentFacts, NoFacts> {
     let mode = match agent.entry.mode {
         super::Mode::Auto => terms::Mode::Auto,
         super::Mode::Ask => terms::Mode::Ask,
         super::Mode::ReadOnly => terms::Mode::ReadOnly,
     };
-    let scopes = agent.entry.scopes.as_ref().map(|scopes| scopes.iter().cloned().collect::<BTreeSet<_>>());
+    let scopes = agent
+        .entry
+        .scopes
+        .as_ref()
+        .map(|scopes| scopes.iter().cloned().collect::<BTreeSet<_>>());
     let permission = if settings.executor.development {
-        let granted = servers.iter().filter(|server| may_use(agent, &server.name)).map(server_view).collect();
+        let granted = servers
+            .iter()
+            .filter(|server| may_use(agent, &server.name))
+            .map(server_view)
+            .collect();
         let view = terms::SettingsView {
             executor: &settings.executor.id,
             agent: agent.name.as_str(),
@@ -172,8 +222,10 @@ fn agent_facts(settings: &Settings, agent: &Agent, servers: &[ServerFacts]) -> R
             mode,
             servers: granted,
         };
-        let made = terms::development(&view)
-            .map_err(|error| NoFacts::Permission { agent: agent.name.to_string(), error })?;
+        let made = terms::development(&view).map_err(|error| NoFacts::Permission {
+            agent: agent.name.to_string(),
+            error,
+        })?;
         Some(Arc::new(made))
     } else {
         None
@@ -192,7 +244,11 @@ fn agent_facts(settings: &Settings, agent: &Agent, servers: &[ServerFacts]) -> R
 
 /// Whether executor.json lets the agent use the server: all where it names none.
 pub fn may_use(agent: &Agent, server: &str) -> bool {
-    agent.entry.servers.as_ref().is_none_or(|servers| servers.iter().any(|name| name == server))
+    agent
+        .entry
+        .servers
+        .as_ref()
+        .is_none_or(|servers| servers.iter().any(|name| name == server))
 }
 
 fn server_view(server: &ServerFacts) -> terms::ServerView<'_> {
@@ -203,11 +259,16 @@ fn server_view(server: &ServerFacts) -> terms::ServerView<'_> {
         limits: tool.limits,
         arguments: &tool.arguments,
     });
-    terms::ServerView { name: &server.name, tools: tools.collect() }
+    terms::ServerView {
+        name: &server.name,
+        tools: tools.collect(),
+    }
 }
 
 fn argument_limits(entry: &ToolEntry) -> Result<Vec<terms::ArgumentLimit>, terms::LimitError> {
-    let one = |limit: &super::ArgumentEntry| terms::ArgumentLimit::read(&limit.pointer, limit.op.word(), limit.value.as_ref());
+    let one = |limit: &super::ArgumentEntry| {
+        terms::ArgumentLimit::read(&limit.pointer, limit.op.word(), limit.value.as_ref())
+    };
     entry.arguments.iter().flatten().map(one).collect()
 }
 
@@ -219,8 +280,16 @@ fn kind(kind: Option<Kind>) -> terms::Kind {
 }
 
 fn buckets(entry: &BucketsEntry) -> Buckets {
-    let size = |bucket: BucketEntry| BucketSize { size: bucket.size, per_minute: bucket.per_minute };
-    Buckets { key: size(entry.key), person: size(entry.person), network: size(entry.network), token: size(entry.token) }
+    let size = |bucket: BucketEntry| BucketSize {
+        size: bucket.size,
+        per_minute: bucket.per_minute,
+    };
+    Buckets {
+        key: size(entry.key),
+        person: size(entry.person),
+        network: size(entry.network),
+        token: size(entry.token),
+    }
 }
 
 #[cfg(test)]
@@ -242,24 +311,44 @@ mod tests {
         assert!(made.enabled && made.generation == 3);
         let files = made.server("files").unwrap();
         let write = &files.tools["write_file"];
-        assert_eq!((write.kind, &write.danger, write.approval), (terms::Kind::Write, &terms::Danger::Always, terms::Approval::Passkey));
+        assert_eq!(
+            (write.kind, &write.danger, write.approval),
+            (
+                terms::Kind::Write,
+                &terms::Danger::Always,
+                terms::Approval::Passkey
+            )
+        );
         assert_eq!(write.limits.max_calls, Some(50));
         assert!(write.preview && write.arguments.len() == 1);
-        assert_eq!(files.tools["read_text_file"].kind, terms::Kind::Read, "the preset the entry names counts");
+        assert_eq!(
+            files.tools["read_text_file"].kind,
+            terms::Kind::Read,
+            "the preset the entry names counts"
+        );
         let agent = &made.agents["claude-desktop"];
         assert!(agent.has_write_policy);
-        assert!(agent.permission.is_none(), "without development nothing is granted");
-        assert!(!facts(&settings(FULL), 3, Open::No, Arc::default()).unwrap().enabled);
+        assert!(
+            agent.permission.is_none(),
+            "without development nothing is granted"
+        );
+        assert!(
+            !facts(&settings(FULL), 3, Open::No, Arc::default())
+                .unwrap()
+                .enabled
+        );
         let shut = closed(1).unwrap();
         assert!(!shut.enabled && shut.disabled_tools.has("anything"));
     }
 
     #[test]
     fn development_grants_the_agents_servers_only() {
-        let text = FULL.replace("\"development\": false", "\"development\": true").replace(
-            "\"scopes\": [\"files:read\"",
-            "\"servers\": [\"search\"], \"scopes\": [\"files:read\"",
-        );
+        let text = FULL
+            .replace("\"development\": false", "\"development\": true")
+            .replace(
+                "\"scopes\": [\"files:read\"",
+                "\"servers\": [\"search\"], \"scopes\": [\"files:read\"",
+            );
         let made = facts(&settings(&text), 1, Open::Yes, Arc::default()).unwrap();
         let permission = made.agents["claude-desktop"].permission.clone().unwrap();
         assert!(permission.grant("search", "x").is_some());

@@ -70,7 +70,9 @@ pub struct ExecutorEntry {
 }
 
 /// Where secrets are kept. There is no fall-back from one to the other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum SecretsKind {
     /// The operating system's keychain.
@@ -194,26 +196,47 @@ impl SettingsFile {
 
 impl Default for BucketsEntry {
     fn default() -> Self {
-        let bucket = |units| BucketEntry { size: units, per_minute: units };
-        BucketsEntry { key: bucket(120), person: bucket(120), network: bucket(60), token: bucket(30) }
+        let bucket = |units| BucketEntry {
+            size: units,
+            per_minute: units,
+        };
+        BucketsEntry {
+            key: bucket(120),
+            person: bucket(120),
+            network: bucket(60),
+            token: bucket(30),
+        }
     }
 }
 
 impl Default for BookEntry {
     fn default() -> Self {
-        BookEntry { reads: true, payloads: Payloads::Keep, retain: None }
+        BookEntry {
+            reads: true,
+            payloads: Payloads::Keep,
+            retain: None,
+        }
     }
 }
 
 impl Default for ApprovalEntry {
     fn default() -> Self {
-        ApprovalEntry { rp_id: "countersign.localhost".to_owned(), port: 47821, hold_seconds: 45 }
+        ApprovalEntry {
+            rp_id: "countersign.localhost".to_owned(),
+            port: 47821,
+            hold_seconds: 45,
+        }
     }
 }
 
 impl Default for LimitsEntry {
     fn default() -> Self {
-        LimitsEntry { frame_bytes: 16 << 20, depth: 128, start_seconds: 30, call_seconds: 300 }
+        LimitsEntry {
+            frame_bytes: 16 << 20,
+            depth: 128,
+            start_seconds: 30,
+            call_seconds: 300,
+        }
     }
 }
 

@@ -25,16 +25,16 @@ pub use edit::{edit, object, render};
 pub use effective::effective_document;
 pub use facts::{NoFacts, Open, closed, facts, may_use, tool_settings};
 pub use file::{
-    ApprovalEntry, BookEntry, BucketEntry, BucketsEntry, CopyEntry, ExecutorEntry, Grade, LimitsEntry, Payloads, SecretsKind,
-    SettingsFile,
+    ApprovalEntry, BookEntry, BucketEntry, BucketsEntry, CopyEntry, ExecutorEntry, Grade,
+    LimitsEntry, Payloads, SecretsKind, SettingsFile,
 };
 pub use load::{Loaded, SettingsError, check_bytes, load};
 pub use named::{Name, Named};
-pub use preset::{Preset, PRESETS, preset, suggest};
+pub use preset::{PRESETS, Preset, preset, suggest};
 pub use schema::schema;
 pub use server::{Identity, OtherMembers, Pages, Pass, ProblemEntry, ServerEntry, Setting, Switch};
 pub use tool::{
-    Approval, ArgumentEntry, Audience, Cost, Danger, Effect, Kind, Op, PathEntry, PreviewArgument, PreviewDiff, PreviewEntry,
-    PreviewRead, RateEntry, ToolEntry, ToolLimitsEntry, Validation,
+    Approval, ArgumentEntry, Audience, Cost, Danger, Effect, Kind, Op, PathEntry, PreviewArgument,
+    PreviewDiff, PreviewEntry, PreviewRead, RateEntry, ToolEntry, ToolLimitsEntry, Validation,
 };
 pub use watch::{Snapshot, State, Watch, is_off};

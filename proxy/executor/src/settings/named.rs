@@ -20,7 +20,10 @@ pub struct Name(String);
 impl<T> Named<T> {
     /// The member called `name`.
     pub fn get(&self, name: &str) -> Option<&T> {
-        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value)
+        self.0
+            .iter()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value)
     }
 
     /// All members, first first.
@@ -101,8 +104,13 @@ impl Name {
 
     /// Checks `text`; the error is a whole sentence.
     pub fn parse(text: &str) -> Result<Name, String> {
-        let first = text.bytes().next().is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
-        let rest = text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-');
+        let first = text
+            .bytes()
+            .next()
+            .is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+        let rest = text
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-');
         if first && rest && text.len() <= Name::MAX {
             return Ok(Name(text.to_owned()));
         }
@@ -139,14 +147,29 @@ mod tests {
     fn names_are_parsed_not_guessed() {
         let long = "a".repeat(33);
         let cases = [
-            ("files", true), ("a", true), ("0", true), ("a-b_c9", true), (&long[..32], true),
-            ("", false), ("-a", false), ("_a", false), ("A", false), ("a b", false), ("a/b", false), ("ä", false), (long.as_str(), false), ("a\u{1b}[0m", false),
+            ("files", true),
+            ("a", true),
+            ("0", true),
+            ("a-b_c9", true),
+            (&long[..32], true),
+            ("", false),
+            ("-a", false),
+            ("_a", false),
+            ("A", false),
+            ("a b", false),
+            ("a/b", false),
+            ("ä", false),
+            (long.as_str(), false),
+            ("a\u{1b}[0m", false),
         ];
         for (text, good) in cases {
             let parsed = Name::parse(text);
             assert_eq!(parsed.is_ok(), good, "{text}");
             if let Err(message) = parsed {
-                assert!(!message.contains('\u{1b}'), "control characters never reach a terminal");
+                assert!(
+                    !message.contains('\u{1b}'),
+                    "control characters never reach a terminal"
+                );
             }
         }
     }
@@ -154,7 +177,13 @@ mod tests {
     #[test]
     fn order_of_the_file_is_kept() {
         let members: Named<u8> = serde_json::from_str(r#"{"z":1,"a":2,"m":3}"#).unwrap();
-        assert_eq!(members.iter().map(|(name, _)| name).collect::<Vec<_>>(), ["z", "a", "m"]);
-        assert_eq!(serde_json::to_string(&members).unwrap(), r#"{"z":1,"a":2,"m":3}"#);
+        assert_eq!(
+            members.iter().map(|(name, _)| name).collect::<Vec<_>>(),
+            ["z", "a", "m"]
+        );
+        assert_eq!(
+            serde_json::to_string(&members).unwrap(),
+            r#"{"z":1,"a":2,"m":3}"#
+        );
     }
 }

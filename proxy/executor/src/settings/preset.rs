@@ -1,7 +1,6 @@
 //! What is known of well-known servers: one file each in `presets/`. A preset counts only where a server entry names it.
 
-use std::collections::HashMap;
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 use serde::Deserialize;
 
@@ -42,12 +41,15 @@ impl Preset {
     }
 }
 
-/// The preset called `name`. A file that doesn't parse is no preset (a test holds them all to parse).
+/// The preset called `name`; its file is parsed when it is first asked for. A file that doesn't parse is no preset (a test holds them all
+/// to parse).
 pub fn preset(name: &str) -> Option<&'static Preset> {
-    static LOADED: LazyLock<HashMap<&'static str, Preset>> = LazyLock::new(|| {
-        PRESETS.iter().filter_map(|(name, text)| Some((*name, serde_json::from_str(text).ok()?))).collect()
-    });
-    LOADED.get(name)
+    static LOADED: [OnceLock<Option<Preset>>; PRESETS.len()] =
+        [const { OnceLock::new() }; PRESETS.len()];
+    let at = PRESETS.iter().position(|(known, _)| *known == name)?;
+    LOADED[at]
+        .get_or_init(|| serde_json::from_str(PRESETS[at].1).ok())
+        .as_ref()
 }
 
 /// The names of all presets.
@@ -60,20 +62,25 @@ pub fn suggest(command: &str, args: &[String]) -> Option<&'static str> {
     let words = std::iter::once(command).chain(args.iter().map(String::as_str));
     let starts: Vec<&str> = words.map(package).collect();
     PRESETS.iter().map(|(name, _)| *name).find(|name| {
-        preset(name).is_some_and(|preset| preset.packages.iter().any(|known| starts.contains(&known.as_str())))
+        preset(name).is_some_and(|preset| {
+            preset
+                .packages
+                .iter()
+                .any(|known| starts.contains(&known.as_str()))
+        })
     })
 }
 
 /// The package in a word of a command line: without version, folder or `.exe`.
 fn package(word: &str) -> &str {
-    if word.starts_with('@') {
-        return match word[1..].find('@') {
-            Some(at) => &word[..=at],
-            None => word,
-        };
+    if let Some(scoped) = word.strip_prefix('@') {
+        return scoped.find('@').map_or(word, |at| &word[..=at]);
     }
     let name = word.rsplit(['/', '\\']).next().unwrap_or(word);
-    let name = name.strip_suffix(".exe").or_else(|| name.strip_suffix(".cmd")).unwrap_or(name);
+    let name = name
+        .strip_suffix(".exe")
+        .or_else(|| name.strip_suffix(".cmd"))
+        .unwrap_or(name);
     name.split(['@', '=', '>', '<', '~']).next().unwrap_or(name)
 }
 
@@ -86,17 +93,40 @@ mod tests {
     #[test]
     fn presets_parse_and_are_only_stricter() {
         for (name, text) in PRESETS {
-            let parsed: Preset = serde_json::from_str(text).unwrap_or_else(|error| panic!("{name}: {error}"));
-            assert!(!parsed.packages.is_empty() && !parsed.tools().is_empty(), "{name}");
+            let parsed: Preset =
+                serde_json::from_str(text).unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert!(
+                !parsed.packages.is_empty() && !parsed.tools().is_empty(),
+                "{name}"
+            );
             assert_eq!(preset(name), Some(&parsed));
             for (tool, entry) in parsed.tools.iter() {
                 check_tool(entry).unwrap_or_else(|fault| panic!("{name}/{tool}: {fault:?}"));
-                assert!(entry.kind.is_some(), "{name}/{tool}: a preset says what the tool is");
-                assert!(!matches!(entry.validation, Some(Validation::Warn)), "{name}/{tool}: never relaxed");
-                assert_ne!(entry.open_arguments, Some(true), "{name}/{tool}: never relaxed");
-                assert!(matches!(entry.danger, None | Some(Danger::Never)), "{name}/{tool}: danger is the person's to set");
-                assert!(matches!(entry.approval, None | Some(Approval::None)), "{name}/{tool}");
-                assert!(entry.scope.is_none() && entry.cost.is_none() && entry.audience.is_none(), "{name}/{tool}");
+                assert!(
+                    entry.kind.is_some(),
+                    "{name}/{tool}: a preset says what the tool is"
+                );
+                assert!(
+                    !matches!(entry.validation, Some(Validation::Warn)),
+                    "{name}/{tool}: never relaxed"
+                );
+                assert_ne!(
+                    entry.open_arguments,
+                    Some(true),
+                    "{name}/{tool}: never relaxed"
+                );
+                assert!(
+                    matches!(entry.danger, None | Some(Danger::Never)),
+                    "{name}/{tool}: danger is the person's to set"
+                );
+                assert!(
+                    matches!(entry.approval, None | Some(Approval::None)),
+                    "{name}/{tool}"
+                );
+                assert!(
+                    entry.scope.is_none() && entry.cost.is_none() && entry.audience.is_none(),
+                    "{name}/{tool}"
+                );
             }
         }
     }
@@ -104,14 +134,38 @@ mod tests {
     #[test]
     fn servers_are_recognised_by_package() {
         let cases: [(&str, &[&str], Option<&str>); 8] = [
-            ("npx", &["-y", "@modelcontextprotocol/server-filesystem@2026.8.31", "/tmp"], Some("filesystem")),
-            ("npx", &["-y", "@modelcontextprotocol/server-filesystem"], Some("filesystem")),
-            ("/x/node_modules/.bin/mcp-server-filesystem", &["/tmp"], Some("filesystem")),
-            ("uvx", &["mcp-server-git==2026.8.31", "--repository", "."], Some("git")),
+            (
+                "npx",
+                &[
+                    "-y",
+                    "@modelcontextprotocol/server-filesystem@2026.8.31",
+                    "/tmp",
+                ],
+                Some("filesystem"),
+            ),
+            (
+                "npx",
+                &["-y", "@modelcontextprotocol/server-filesystem"],
+                Some("filesystem"),
+            ),
+            (
+                "/x/node_modules/.bin/mcp-server-filesystem",
+                &["/tmp"],
+                Some("filesystem"),
+            ),
+            (
+                "uvx",
+                &["mcp-server-git==2026.8.31", "--repository", "."],
+                Some("git"),
+            ),
             ("C:\\Tools\\mcp-server-time.exe", &[], Some("time")),
             ("npx", &["@evil/server-filesystem"], None),
             ("node", &["index.js"], None),
-            ("npx", &["-y", "@modelcontextprotocol/server-everything"], None),
+            (
+                "npx",
+                &["-y", "@modelcontextprotocol/server-everything"],
+                None,
+            ),
         ];
         for (command, args, expected) in cases {
             let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();

@@ -77,7 +77,9 @@ pub enum Identity {
 }
 
 /// A kind of request that a server sends to the client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, DeserializeDerive, JsonSchema, clap::ValueEnum)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Serialize, DeserializeDerive, JsonSchema, clap::ValueEnum,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Pass {
     /// Which folders the client works in.
@@ -89,7 +91,18 @@ pub enum Pass {
 }
 
 /// How the tool list is cut into pages.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, DeserializeDerive, JsonSchema, clap::ValueEnum)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    Serialize,
+    DeserializeDerive,
+    JsonSchema,
+    clap::ValueEnum,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Pages {
     /// As the server cuts it.
@@ -132,9 +145,13 @@ impl<'de> Deserialize<'de> for Setting {
             Value::String(text) => Ok(Setting::Text(text)),
             Value::Object(map) if map.len() == 1 => match map.get("secret") {
                 Some(Value::String(place)) => Ok(Setting::Secret(place.clone())),
-                _ => Err(D::Error::custom("expected text or {\"secret\": \"<server>/<KEY>\"}")),
+                _ => Err(D::Error::custom(
+                    "expected text or {\"secret\": \"<server>/<KEY>\"}",
+                )),
             },
-            _ => Err(D::Error::custom("expected text or {\"secret\": \"<server>/<KEY>\"}")),
+            _ => Err(D::Error::custom(
+                "expected text or {\"secret\": \"<server>/<KEY>\"}",
+            )),
         }
     }
 }

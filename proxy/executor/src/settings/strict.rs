@@ -10,7 +10,9 @@ pub fn parse(bytes: &[u8]) -> Result<Value, (String, String)> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let strict: Strict = serde_path_to_error::deserialize(&mut deserializer)
         .map_err(|error| (path_text(error.path()), error.inner().to_string()))?;
-    deserializer.end().map_err(|error| (String::new(), error.to_string()))?;
+    deserializer
+        .end()
+        .map_err(|error| (String::new(), error.to_string()))?;
     Ok(strict.0)
 }
 
@@ -54,7 +56,9 @@ impl<'de> Visitor<'de> for StrictVisitor {
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
-        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("not a number"))
+        Number::from_f64(value)
+            .map(Value::Number)
+            .ok_or_else(|| E::custom("not a number"))
     }
 
     fn visit_str<E: Error>(self, value: &str) -> Result<Value, E> {
@@ -91,14 +95,19 @@ mod tests {
         let cases = [
             (r#"{"a":1,"b":{"c":[1,{"d":1}]}}"#, Ok(())),
             (r#"{"a":1,"a":2}"#, Err(("", "member `a` appears twice"))),
-            (r#"{"a":{"b":[0,{"c":1,"\u0063":2}]}}"#, Err(("a.b[1]", "member `c` appears twice"))),
+            (
+                r#"{"a":{"b":[0,{"c":1,"\u0063":2}]}}"#,
+                Err(("a.b[1]", "member `c` appears twice")),
+            ),
             (r#"{"a":1} x"#, Err(("", "trailing characters"))),
             ("{", Err(("", "EOF while parsing"))),
             ("", Err(("", "EOF while parsing"))),
         ];
         for (text, expected) in cases {
             match (parse(text.as_bytes()), expected) {
-                (Ok(value), Ok(())) => assert_eq!(value, serde_json::from_str::<Value>(text).unwrap()),
+                (Ok(value), Ok(())) => {
+                    assert_eq!(value, serde_json::from_str::<Value>(text).unwrap())
+                }
                 (Err((path, message)), Err((at, words))) => {
                     assert_eq!(path, at, "{text}");
                     assert!(message.starts_with(words), "{text}: {message}");

@@ -71,7 +71,9 @@ pub struct ToolEntry {
 }
 
 /// Whether a tool changes anything.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// It changes nothing.
@@ -233,7 +235,9 @@ pub enum Cost {
 }
 
 /// What happens to arguments that don't match the schema.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Validation {
     /// They are refused.
@@ -274,7 +278,9 @@ impl<'de> Deserialize<'de> for Danger {
             Value::String(word) if word == "never" => Ok(Danger::Never),
             Value::String(word) if word == "always" => Ok(Danger::Always),
             Value::Object(schema) => Ok(Danger::When(schema)),
-            _ => Err(D::Error::custom("expected `never`, `always` or a JSON Schema over the arguments")),
+            _ => Err(D::Error::custom(
+                "expected `never`, `always` or a JSON Schema over the arguments",
+            )),
         }
     }
 }
@@ -304,10 +310,14 @@ impl JsonSchema for Danger {
 
 impl<'de> Deserialize<'de> for Cost {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Cost, D::Error> {
-        let wrong = || D::Error::custom("expected a whole number from 1 on, or {\"per\": \"/pointer\"}");
+        let wrong =
+            || D::Error::custom("expected a whole number from 1 on, or {\"per\": \"/pointer\"}");
         match Value::deserialize(deserializer)? {
             Value::Number(units) => {
-                let units = units.as_u64().and_then(|units| u32::try_from(units).ok()).filter(|units| *units > 0);
+                let units = units
+                    .as_u64()
+                    .and_then(|units| u32::try_from(units).ok())
+                    .filter(|units| *units > 0);
                 units.map(Cost::Units).ok_or_else(wrong)
             }
             Value::Object(map) if map.len() == 1 => match map.get("per") {

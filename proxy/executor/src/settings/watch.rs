@@ -37,13 +37,16 @@ pub enum State {
     Broken(Arc<Problem>),
 }
 
+/// The settings, or why they can't be used.
+type Outcome = Result<Arc<Settings>, Arc<Problem>>;
+
 #[derive(Debug)]
 struct Seen {
     stamp: Option<Stamp>,
     /// Whether a further write could have left `stamp` as it is.
     fresh: bool,
     off: bool,
-    loaded: Result<Arc<Settings>, Arc<Problem>>,
+    loaded: Outcome,
     bytes: Vec<u8>,
     snapshot: Arc<Snapshot>,
 }
@@ -55,9 +58,23 @@ impl Watch {
         let off = is_off(&marker);
         let (loaded, bytes, stamp) = read(&path);
         let state = state(&loaded, off);
-        let snapshot = Arc::new(Snapshot { generation: 1, state });
+        let snapshot = Arc::new(Snapshot {
+            generation: 1,
+            state,
+        });
         let fresh = stamp.is_none_or(|stamp| stamp.is_fresh());
-        Watch { path, marker, seen: Mutex::new(Seen { stamp, fresh, off, loaded, bytes, snapshot }) }
+        Watch {
+            path,
+            marker,
+            seen: Mutex::new(Seen {
+                stamp,
+                fresh,
+                off,
+                loaded,
+                bytes,
+                snapshot,
+            }),
+        }
     }
 
     /// What holds now. Two system calls where nothing changed.
@@ -83,7 +100,10 @@ impl Watch {
         if changed {
             seen.off = off;
             let generation = seen.snapshot.generation + 1;
-            seen.snapshot = Arc::new(Snapshot { generation, state: state(&seen.loaded, off) });
+            seen.snapshot = Arc::new(Snapshot {
+                generation,
+                state: state(&seen.loaded, off),
+            });
         }
         Arc::clone(&seen.snapshot)
     }
@@ -108,15 +128,19 @@ pub fn is_off(marker: &std::path::Path) -> bool {
     !matches!(std::fs::symlink_metadata(marker), Err(error) if error.kind() == std::io::ErrorKind::NotFound)
 }
 
-fn read(path: &std::path::Path) -> (Result<Arc<Settings>, Arc<Problem>>, Vec<u8>, Option<Stamp>) {
+fn read(path: &std::path::Path) -> (Outcome, Vec<u8>, Option<Stamp>) {
     let before = Stamp::of(path).ok();
     match load(path) {
-        Ok(Loaded { settings, bytes, stamp }) => (Ok(Arc::new(settings)), bytes, Some(stamp)),
+        Ok(Loaded {
+            settings,
+            bytes,
+            stamp,
+        }) => (Ok(Arc::new(settings)), bytes, Some(stamp)),
         Err(error) => (Err(Arc::new(error.into())), Vec::new(), before),
     }
 }
 
-fn state(loaded: &Result<Arc<Settings>, Arc<Problem>>, off: bool) -> State {
+fn state(loaded: &Outcome, off: bool) -> State {
     match loaded {
         Ok(settings) if off || !settings.enabled => State::Off(Arc::clone(settings)),
         Ok(settings) => State::Ready(Arc::clone(settings)),
@@ -146,7 +170,10 @@ mod tests {
         let watch = Watch::new(&folder);
         let check = |generation: u64, expected: &str| {
             let snapshot = watch.now();
-            assert_eq!((snapshot.generation, word(&snapshot.state)), (generation, expected));
+            assert_eq!(
+                (snapshot.generation, word(&snapshot.state)),
+                (generation, expected)
+            );
         };
         check(1, "ready");
         check(1, "ready");
@@ -158,7 +185,15 @@ mod tests {
         check(3, "broken");
         std::fs::remove_file(folder.settings()).unwrap();
         check(4, "broken");
-        replace(&folder.settings(), good.replace("\"enabled\": true,\n  \"secrets\"", "\"enabled\": false,\n  \"secrets\"").as_bytes()).unwrap();
+        replace(
+            &folder.settings(),
+            good.replace(
+                "\"enabled\": true,\n  \"secrets\"",
+                "\"enabled\": false,\n  \"secrets\"",
+            )
+            .as_bytes(),
+        )
+        .unwrap();
         check(5, "off");
         replace(&folder.settings(), good.as_bytes()).unwrap();
         check(6, "ready");

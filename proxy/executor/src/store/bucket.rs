@@ -27,8 +27,17 @@ pub fn take(level: Option<Level>, size: BucketSize, units: u32, now: i64) -> (Ch
         None => (full, now),
         Some(Level { grains, at }) => {
             let passed = now.saturating_sub(at);
-            let held = grains.saturating_add(passed.max(0).saturating_mul(per_ms)).clamp(0, full);
-            (held, if (-SKEW..0).contains(&passed) { at } else { now })
+            let held = grains
+                .saturating_add(passed.max(0).saturating_mul(per_ms))
+                .clamp(0, full);
+            (
+                held,
+                if (-SKEW..0).contains(&passed) {
+                    at
+                } else {
+                    now
+                },
+            )
         }
     };
     let price = i64::from(units) * UNIT;
@@ -43,7 +52,11 @@ pub fn take(level: Option<Level>, size: BucketSize, units: u32, now: i64) -> (Ch
         taken,
         remaining: u32::try_from(left / UNIT).unwrap_or(u32::MAX),
         reset_seconds: seconds(full - left),
-        retry_seconds: if taken { 0 } else { seconds(price - left).max(1) },
+        retry_seconds: if taken {
+            0
+        } else {
+            seconds(price - left).max(1)
+        },
     };
     (charged, Level { grains: left, at })
 }
@@ -54,11 +67,28 @@ mod tests {
 
     use super::*;
 
-    fn check(level: Option<(i64, i64)>, (size, per_minute): (u32, u32), units: u32, now: i64, expected: (bool, u32, u64, u64)) {
-        let level = level.map(|(units, at)| Level { grains: units * UNIT, at });
+    fn check(
+        level: Option<(i64, i64)>,
+        (size, per_minute): (u32, u32),
+        units: u32,
+        now: i64,
+        expected: (bool, u32, u64, u64),
+    ) {
+        let level = level.map(|(units, at)| Level {
+            grains: units * UNIT,
+            at,
+        });
         let (charged, _) = take(level, BucketSize { size, per_minute }, units, now);
-        let got = (charged.taken, charged.remaining, charged.reset_seconds, charged.retry_seconds);
-        assert_eq!(got, expected, "{level:?} {size}/{per_minute} -{units} at {now}");
+        let got = (
+            charged.taken,
+            charged.remaining,
+            charged.reset_seconds,
+            charged.retry_seconds,
+        );
+        assert_eq!(
+            got, expected,
+            "{level:?} {size}/{per_minute} -{units} at {now}"
+        );
     }
 
     #[test]
@@ -75,12 +105,31 @@ mod tests {
 
     #[test]
     fn a_clock_set_back_refuses_only_for_a_while() {
-        let size = BucketSize { size: 2, per_minute: 60 };
-        let (_, level) = take(Some(Level { grains: 0, at: 10_000_000 }), size, 1, 0);
+        let size = BucketSize {
+            size: 2,
+            per_minute: 60,
+        };
+        let (_, level) = take(
+            Some(Level {
+                grains: 0,
+                at: 10_000_000,
+            }),
+            size,
+            1,
+            0,
+        );
         let (charged, _) = take(Some(level), size, 1, 1000);
         assert!(charged.taken);
         // A small step back is another process's earlier look: the time in between counts once.
-        let (_, level) = take(Some(Level { grains: 0, at: 1000 }), size, 1, 600);
+        let (_, level) = take(
+            Some(Level {
+                grains: 0,
+                at: 1000,
+            }),
+            size,
+            1,
+            600,
+        );
         let (charged, _) = take(Some(level), size, 1, 1600);
         assert!(!charged.taken);
     }

@@ -10,9 +10,9 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, 
 
 use crate::folder::Folder;
 
+use super::StoreFault;
 use super::bucket::{Level, take};
 use super::sqlite::{Format, WhenMissing, fault, open};
-use super::StoreFault;
 
 /// The open `buckets.db`.
 #[derive(Debug)]
@@ -53,11 +53,21 @@ const FORMAT: Format = Format {
 impl BucketsDb {
     /// Opens `buckets.db` in `folder`, making it where it is missing or broken.
     pub fn open(folder: &Folder) -> Result<BucketsDb, StoreFault> {
-        Ok(BucketsDb { folder: folder.clone(), open: Mutex::new(connect(folder)?) })
+        Ok(BucketsDb {
+            folder: folder.clone(),
+            open: Mutex::new(connect(folder)?),
+        })
     }
 
     /// Takes `units` from the bucket of `owner` in `class` if they are there. `now` in milliseconds since 1970.
-    pub fn charge(&self, class: &str, owner: &str, size: BucketSize, units: u32, now: i64) -> Result<Charged, StoreFault> {
+    pub fn charge(
+        &self,
+        class: &str,
+        owner: &str,
+        size: BucketSize,
+        units: u32,
+        now: i64,
+    ) -> Result<Charged, StoreFault> {
         self.change(|transaction| {
             let level = read_level(transaction, class, owner)?;
             let (charged, next) = take(level, size, units, now);
@@ -71,12 +81,23 @@ impl BucketsDb {
     }
 
     /// How the bucket stands; takes nothing.
-    pub fn balance(&self, class: &str, owner: &str, size: BucketSize, now: i64) -> Result<Charged, StoreFault> {
+    pub fn balance(
+        &self,
+        class: &str,
+        owner: &str,
+        size: BucketSize,
+        now: i64,
+    ) -> Result<Charged, StoreFault> {
         self.with(|connection| Ok(take(read_level(connection, class, owner)?, size, 0, now).0))
     }
 
     /// Counts one refusal. `now` in milliseconds since 1970.
-    pub fn count_refusal(&self, agent: Option<&str>, code: &str, now: i64) -> Result<(), StoreFault> {
+    pub fn count_refusal(
+        &self,
+        agent: Option<&str>,
+        code: &str,
+        now: i64,
+    ) -> Result<(), StoreFault> {
         self.with(|connection| {
             connection
                 .prepare_cached(
@@ -137,9 +158,13 @@ impl BucketsDb {
     }
 
     /// Runs `work` in one IMMEDIATE transaction.
-    fn change<T>(&self, work: impl Fn(&Transaction<'_>) -> rusqlite::Result<T>) -> Result<T, StoreFault> {
+    fn change<T>(
+        &self,
+        work: impl Fn(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreFault> {
         self.with(|connection| {
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let transaction =
+                connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let value = work(&transaction)?;
             transaction.commit()?;
             Ok(value)
@@ -147,7 +172,10 @@ impl BucketsDb {
     }
 
     /// Runs `work` on the file that lies there now; a broken one is made anew, once.
-    fn with<T>(&self, work: impl Fn(&mut Connection) -> rusqlite::Result<T>) -> Result<T, StoreFault> {
+    fn with<T>(
+        &self,
+        work: impl Fn(&mut Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreFault> {
         let mut open = self.lock();
         let path = self.folder.buckets_db();
         if file_id(&path) != open.file || open.file.is_none() {
@@ -167,10 +195,19 @@ impl BucketsDb {
     }
 }
 
-fn read_level(connection: &Connection, class: &str, owner: &str) -> rusqlite::Result<Option<Level>> {
+fn read_level(
+    connection: &Connection,
+    class: &str,
+    owner: &str,
+) -> rusqlite::Result<Option<Level>> {
     connection
         .prepare_cached("SELECT grains, at FROM buckets WHERE class = ?1 AND owner = ?2")?
-        .query_row([class, owner], |row| Ok(Level { grains: row.get(0)?, at: row.get(1)? }))
+        .query_row([class, owner], |row| {
+            Ok(Level {
+                grains: row.get(0)?,
+                at: row.get(1)?,
+            })
+        })
         .optional()
 }
 
@@ -184,12 +221,19 @@ fn connect(folder: &Folder) -> Result<Open, StoreFault> {
     let path = folder.buckets_db();
     let usable = |path: &Path| -> Result<Open, StoreFault> {
         let connection = open(path, &FORMAT, WhenMissing::Create)?;
-        let check: String =
-            connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(|error| fault(path, &error))?;
+        let check: String = connection
+            .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
+            .map_err(|error| fault(path, &error))?;
         if check != "ok" {
-            return Err(StoreFault::Damaged { path: path.to_owned(), detail: check });
+            return Err(StoreFault::Damaged {
+                path: path.to_owned(),
+                detail: check,
+            });
         }
-        Ok(Open { connection, file: file_id(path) })
+        Ok(Open {
+            connection,
+            file: file_id(path),
+        })
     };
     match usable(&path) {
         Err(StoreFault::Damaged { .. }) => {}
@@ -222,7 +266,10 @@ fn file_id(path: &Path) -> Option<u64> {
 mod tests {
     use super::*;
 
-    const SIZE: BucketSize = BucketSize { size: 100, per_minute: 60 };
+    const SIZE: BucketSize = BucketSize {
+        size: 100,
+        per_minute: 60,
+    };
 
     fn world() -> (tempfile::TempDir, Folder) {
         let temp = tempfile::tempdir().unwrap();
@@ -240,16 +287,84 @@ mod tests {
                     let folder = &folder;
                     scope.spawn(move || {
                         let db = BucketsDb::open(folder).unwrap();
-                        (0..50).map(|_| u32::from(db.charge("key", "csk_a", SIZE, 1, 1000).unwrap().taken)).sum::<u32>()
+                        (0..50)
+                            .map(|_| {
+                                u32::from(db.charge("key", "csk_a", SIZE, 1, 1000).unwrap().taken)
+                            })
+                            .sum::<u32>()
                     })
                 })
                 .collect();
-            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap())
+                .sum()
         });
-        assert_eq!(taken, 100, "not one unit more or less than the bucket holds");
+        assert_eq!(
+            taken, 100,
+            "not one unit more or less than the bucket holds"
+        );
         let db = BucketsDb::open(&folder).unwrap();
-        assert_eq!(db.balance("key", "csk_b", SIZE, 1000).unwrap().remaining, 100, "another owner's is full");
+        assert_eq!(
+            db.balance("key", "csk_b", SIZE, 1000).unwrap().remaining,
+            100,
+            "another owner's is full"
+        );
         assert_eq!(db.balance("key", "csk_a", SIZE, 3000).unwrap().remaining, 2);
+    }
+
+    /// Run by `r62_one_bucket_for_all_processes` in processes of its own; by itself it does nothing.
+    #[test]
+    fn charge_as_another_process() {
+        let Some(dir) = std::env::var_os("COUNTERSIGN_TEST_CHARGE") else {
+            return;
+        };
+        let folder = Folder::resolve(Some(Path::new(&dir))).unwrap();
+        let db = BucketsDb::open(&folder).unwrap();
+        let taken: u32 = (0..60)
+            .map(|_| u32::from(db.charge("key", "csk_a", SIZE, 1, 1000).unwrap().taken))
+            .sum();
+        std::fs::write(
+            folder.root().join(format!("taken-{}", std::process::id())),
+            taken.to_string(),
+        )
+        .unwrap();
+    }
+
+    #[test]
+    fn r62_one_bucket_for_all_processes() {
+        let (_temp, folder) = world();
+        let start = || {
+            std::process::Command::new(std::env::current_exe().unwrap())
+                .args([
+                    "--exact",
+                    "store::buckets::tests::charge_as_another_process",
+                ])
+                .env("COUNTERSIGN_TEST_CHARGE", folder.root())
+                .stdout(std::process::Stdio::null())
+                .spawn()
+                .unwrap()
+        };
+        let processes: Vec<_> = (0..3).map(|_| start()).collect();
+        for mut process in processes {
+            assert!(process.wait().unwrap().success());
+        }
+        let counts: Vec<u32> = std::fs::read_dir(folder.root())
+            .unwrap()
+            .map(|entry| entry.unwrap())
+            .filter(|entry| entry.file_name().to_string_lossy().starts_with("taken-"))
+            .map(|entry| {
+                std::fs::read_to_string(entry.path())
+                    .unwrap()
+                    .parse()
+                    .unwrap()
+            })
+            .collect();
+        assert_eq!(
+            (counts.len(), counts.iter().sum::<u32>()),
+            (3, 100),
+            "{counts:?}"
+        );
     }
 
     #[test]
@@ -260,7 +375,11 @@ mod tests {
         assert_eq!(left(&db), 90);
         std::fs::remove_file(folder.buckets_db()).unwrap();
         assert_eq!(left(&db), 90, "removed while open");
-        assert_eq!(left(&BucketsDb::open(&folder).unwrap()), 80, "and shared again");
+        assert_eq!(
+            left(&BucketsDb::open(&folder).unwrap()),
+            80,
+            "and shared again"
+        );
         drop(db);
         for garbage in [&b"not a database at all, but long enough to look like one............................................"[..], b"x"] {
             for suffix in ["-wal", "-shm"] {
@@ -274,26 +393,63 @@ mod tests {
     #[test]
     fn refusals_are_recorded_once_per_minute_and_agent() {
         let (_temp, folder) = world();
-        let (one, two) = (BucketsDb::open(&folder).unwrap(), BucketsDb::open(&folder).unwrap());
+        let (one, two) = (
+            BucketsDb::open(&folder).unwrap(),
+            BucketsDb::open(&folder).unwrap(),
+        );
         let minute_5 = 5 * 60_000;
         for _ in 0..3 {
-            one.count_refusal(Some("bar"), "rate_limited", minute_5).unwrap();
+            one.count_refusal(Some("bar"), "rate_limited", minute_5)
+                .unwrap();
         }
-        two.count_refusal(None, "unauthorized", minute_5 + 1).unwrap();
+        two.count_refusal(None, "unauthorized", minute_5 + 1)
+            .unwrap();
         let alive = |_: &str| false;
-        assert!(one.claim_refusals("p1", minute_5 + 59_999, alive).unwrap().is_empty(), "the minute still runs");
+        assert!(
+            one.claim_refusals("p1", minute_5 + 59_999, alive)
+                .unwrap()
+                .is_empty(),
+            "the minute still runs"
+        );
         let claimed = one.claim_refusals("p1", minute_5 + 60_000, alive).unwrap();
         let count = |agent: Option<&str>, code: &str, count| RefusalCount {
-            agent: agent.map(str::to_owned), code: code.to_owned(), minute: 5, count,
+            agent: agent.map(str::to_owned),
+            code: code.to_owned(),
+            minute: 5,
+            count,
         };
-        assert_eq!(claimed, [count(None, "unauthorized", 1), count(Some("bar"), "rate_limited", 3)]);
-        assert!(two.claim_refusals("p2", minute_5 + 60_000, alive).unwrap().is_empty(), "claimed by one only");
+        assert_eq!(
+            claimed,
+            [
+                count(None, "unauthorized", 1),
+                count(Some("bar"), "rate_limited", 3)
+            ]
+        );
+        assert!(
+            two.claim_refusals("p2", minute_5 + 60_000, alive)
+                .unwrap()
+                .is_empty(),
+            "claimed by one only"
+        );
         // A late count of a claimed minute is not lost.
-        two.count_refusal(Some("bar"), "rate_limited", minute_5).unwrap();
-        let taken_over = two.claim_refusals("p2", minute_5 + 60_000, |process| process == "p1").unwrap();
-        assert_eq!(taken_over, [count(None, "unauthorized", 1), count(Some("bar"), "rate_limited", 4)]);
-        one.count_refusal(Some("bar"), "rate_limited", minute_5).unwrap();
+        two.count_refusal(Some("bar"), "rate_limited", minute_5)
+            .unwrap();
+        let taken_over = two
+            .claim_refusals("p2", minute_5 + 60_000, |process| process == "p1")
+            .unwrap();
+        assert_eq!(
+            taken_over,
+            [
+                count(None, "unauthorized", 1),
+                count(Some("bar"), "rate_limited", 4)
+            ]
+        );
+        one.count_refusal(Some("bar"), "rate_limited", minute_5)
+            .unwrap();
         two.settle(&taken_over).unwrap();
-        assert_eq!(two.claim_refusals("p2", minute_5 + 60_000, alive).unwrap(), [count(Some("bar"), "rate_limited", 1)]);
+        assert_eq!(
+            two.claim_refusals("p2", minute_5 + 60_000, alive).unwrap(),
+            [count(Some("bar"), "rate_limited", 1)]
+        );
     }
 }

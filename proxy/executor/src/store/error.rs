@@ -59,8 +59,8 @@ impl StoreFault {
     pub fn remedy(&self) -> String {
         match self {
             StoreFault::Missing(_) | StoreFault::Damaged { .. } => {
-                "restore it from a copy; without it no agent's key is known, so nothing is open. \
-                 To start afresh, move it away, run `countersign init` in this folder again and give each agent a new key"
+                "restore it from a copy; without it no agent's key is known, so nothing is open. Without a copy, begin a new executor in \
+                 another folder; this one's book stays readable"
                     .to_owned()
             }
             StoreFault::Newer { .. } => "use the newer version of countersign, and restart what runs the older one".to_owned(),
