@@ -1,1 +1,6 @@
 //! The executor.
+
+pub mod downstream;
+pub mod frame;
+pub mod platform;
+pub mod upstream;

@@ -1,0 +1,4 @@
+//! Frames.
+
+pub mod lines;
+pub mod skim;
