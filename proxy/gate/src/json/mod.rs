@@ -3,10 +3,12 @@
 
 mod canonical;
 mod edit;
+mod number;
 mod scan;
 mod walk;
 
 pub use canonical::{canonical, canonical_into};
 pub use edit::{Change, edit, one_line};
+pub use number::{is_exact, is_whole, numbers};
 pub use scan::{Fault, FaultKind, Kind, MAX_DEPTH, check};
 pub use walk::{Elements, Member, Members, decode, elements, member, members};
