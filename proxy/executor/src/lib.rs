@@ -3,4 +3,5 @@
 pub mod downstream;
 pub mod frame;
 pub mod platform;
+pub mod relay;
 pub mod upstream;

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use countersign_gate::ports::{Pending, Upstream};
+use countersign_gate::ports::Pending;
 use countersign_gate::rate::RateState;
 use countersign_gate::request::ClientFacts;
 use countersign_gate::{Answer, Arguments, Refusal, Target};
 use tokio::sync::watch;
+
+pub use super::link::CallUpstream;
 
 /// A call that must be decided: `tools/call`, `resources/read`, `prompts/get`.
 #[derive(Debug)]
@@ -58,8 +60,9 @@ pub trait Gatekeeper: Send + Sync {
     /// Takes the pages of the server's whole list as received, before any call of a tool is asked about and whenever they were read anew.
     fn learn(&self, pages: &[Bytes]);
 
-    /// One call, from arrival to answer. What may be sent goes through `upstream`, at most once.
-    fn call(self: Arc<Self>, call: GatedCall, upstream: Arc<dyn Upstream>) -> Pending<'static, Answer>;
+    /// One call, from arrival to answer. What may be sent goes through `upstream` (a
+    /// [`countersign_gate::ports::Upstream`]), at most once.
+    fn call(self: Arc<Self>, call: GatedCall, upstream: Arc<CallUpstream>) -> Pending<'static, Answer>;
 
     /// One list.
     fn list(self: Arc<Self>, list: GatedList) -> Pending<'static, Listed>;

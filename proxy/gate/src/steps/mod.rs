@@ -8,7 +8,7 @@ use crate::serve::Listing;
 
 mod cleared;
 
-pub use cleared::Cleared;
+pub use cleared::{Cleared, What};
 
 /// One row of the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
