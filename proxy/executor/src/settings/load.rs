@@ -332,4 +332,21 @@ mod tests {
             .to_string();
         assert!(!error.contains("0123456789secret"), "{error}");
     }
+
+    proptest::proptest! {
+        /// Whatever stands in the file, there is an answer; and what loads is closed or open by its own words, never by a panic.
+        #[test]
+        fn any_change_of_a_good_file_gets_an_answer(
+            at in 0usize..3000, cut in 0usize..40, put in "[\\PC\\x00-\\x1f]{0,12}",
+        ) {
+            let mut text: Vec<char> = include_str!("../../testdata/settings/full.json").chars().collect();
+            let at = at.min(text.len());
+            let end = (at + cut).min(text.len());
+            text.splice(at..end, put.chars());
+            let text: String = text.into_iter().collect();
+            if let Err(error) = check_bytes(Path::new("executor.json"), text.as_bytes()) {
+                proptest::prop_assert!(error.to_string().starts_with("executor.json: "));
+            }
+        }
+    }
 }

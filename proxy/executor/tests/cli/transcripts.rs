@@ -1,5 +1,5 @@
-//! What a person sees of the commands, as files: each `$ command` of `transcripts/*.txt` is run with the real binary and its output
-//! compared. `UPDATE_TRANSCRIPTS=1 cargo test -p countersign --test transcripts` writes what is printed now.
+//! What a person sees of the commands, as files: each `$ command` of `testdata/transcripts/*.txt` is run with the real binary and its output
+//! compared. `UPDATE_TRANSCRIPTS=1 cargo test -p countersign --test cli` writes what is printed now.
 
 #![allow(
     clippy::unwrap_used,
@@ -67,7 +67,7 @@ fn blank(text: &str) -> String {
 
 fn check(name: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/transcripts")
+        .join("testdata/transcripts")
         .join(name);
     let expected = std::fs::read_to_string(&path).unwrap();
     let world = tempfile::tempdir().unwrap();
