@@ -1,0 +1,205 @@
+//! Unix: a process group per child; on Linux the kernel also kills the child when we die.
+//! Knows nothing of what the child says.
+
+use std::io;
+use std::process::{ExitStatus, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use tokio::process::{Child, Command};
+
+use super::{Guardian, Spawned};
+
+/// A child process, its group, and the descendants that left the group.
+#[derive(Debug)]
+pub struct Tree {
+    child: Child,
+    group: Pid,
+    guardian: Option<Guardian>,
+    strays: Vec<Stray>,
+}
+
+impl Tree {
+    /// Starts `command` in a process group of its own with its three streams piped to us.
+    ///
+    /// Must be called on a thread that lives as long as the executor: Linux ties the child's life to the spawning *thread*.
+    ///
+    /// # Errors
+    /// What the operating system answers to the spawn.
+    pub fn spawn(mut command: Command, guardian: Option<Guardian>) -> io::Result<Spawned> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        die_with_parent(&mut command);
+        let mut child = command.spawn()?;
+        let group = child
+            .id()
+            .and_then(|id| i32::try_from(id).ok())
+            .and_then(Pid::from_raw)
+            .ok_or_else(|| io::Error::other("the child has no process id"))?;
+        if let Some(guardian) = &guardian {
+            guardian.watch(group);
+        }
+        let (Some(stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            return Err(io::Error::other("the child has no pipes"));
+        };
+        Ok(Spawned { tree: Self { child, group, guardian, strays: Vec::new() }, stdin, stdout, stderr })
+    }
+
+    /// The process id of the child, for logs.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.group.as_raw_nonzero().get().unsigned_abs()
+    }
+
+    /// Waits for the child itself to end. Safe to cancel and to repeat.
+    ///
+    /// # Errors
+    /// What the operating system answers.
+    pub async fn wait(&mut self) -> io::Result<ExitStatus> {
+        self.child.wait().await
+    }
+
+    /// Asks the whole group to end, and remembers descendants that had left it while their line of parents still shows them.
+    pub fn terminate(&mut self) {
+        self.strays.extend(strays(self.group));
+        let _ = kill_process_group(self.group, Signal::TERM);
+    }
+
+    /// Ends the whole group and its strays at once. Nothing of the tree runs afterwards.
+    pub fn kill(&mut self) {
+        let fresh = strays(self.group);
+        self.strays.extend(fresh);
+        let _ = kill_process_group(self.group, Signal::KILL);
+        for stray in self.strays.drain(..) {
+            stray.kill();
+        }
+        if let Some(guardian) = self.guardian.take() {
+            guardian.reaped(self.group);
+        }
+    }
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A descendant in a group of its own, with its start time so that a reused process id is not mistaken for it.
+#[derive(Debug, PartialEq, Eq)]
+struct Stray {
+    pid: Pid,
+    started: u64,
+}
+
+impl Stray {
+    fn kill(&self) {
+        if process(self.pid.as_raw_nonzero().get()).is_some_and(|now| now.started == self.started) {
+            let _ = kill_process(self.pid, Signal::KILL);
+        }
+    }
+}
+
+struct Process {
+    id: i32,
+    parent: i32,
+    group: i32,
+    started: u64,
+}
+
+/// Descendants of `root` outside its group. Empty where there is no `/proc`.
+fn strays(root: Pid) -> Vec<Stray> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let all: Vec<Process> = entries
+        .filter_map(Result::ok)
+        .filter_map(|entry| entry.file_name().to_str().and_then(|name| name.parse().ok()))
+        .filter_map(process)
+        .collect();
+    let root = root.as_raw_nonzero().get();
+    let mut family: Vec<i32> = all.iter().filter(|one| one.group == root || one.id == root).map(|one| one.id).collect();
+    let mut next = 0;
+    while let Some(parent) = family.get(next).copied() {
+        next += 1;
+        let found: Vec<i32> =
+            all.iter().filter(|one| one.parent == parent && !family.contains(&one.id)).map(|one| one.id).collect();
+        family.extend(found);
+    }
+    all.iter()
+        .filter(|one| family.contains(&one.id) && one.group != root)
+        .filter_map(|one| Some(Stray { pid: Pid::from_raw(one.id)?, started: one.started }))
+        .collect()
+}
+
+/// One line of `/proc/<id>/stat`: the fields after the parenthesised name (proc_pid_stat(5)).
+fn process(id: i32) -> Option<Process> {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    let mut fields = stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace();
+    let parent = fields.nth(1)?.parse().ok()?;
+    let group = fields.next()?.parse().ok()?;
+    let started = fields.nth(16)?.parse().ok()?;
+    Some(Process { id, parent, group, started })
+}
+
+#[cfg(target_os = "linux")]
+#[allow(unsafe_code)]
+fn die_with_parent(command: &mut Command) {
+    let parent = rustix::process::getpid();
+    // SAFETY: the closure runs between fork and exec; it makes two system calls and touches no memory of ours.
+    unsafe {
+        command.pre_exec(move || {
+            rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+            if rustix::process::getppid() == Some(parent) { Ok(()) } else { Err(io::Error::from_raw_os_error(3)) }
+        });
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn die_with_parent(_command: &mut Command) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_its_own_line_of_proc() {
+        let Some(me) = i32::try_from(std::process::id()).ok().and_then(process) else { return };
+        assert!(me.started > 0);
+        assert!(me.group > 0 && me.parent > 0);
+    }
+
+    #[tokio::test]
+    async fn m24_a_killed_tree_takes_the_strays_with_it() {
+        if !cfg!(target_os = "linux") {
+            return;
+        }
+        let mut command = Command::new("sh");
+        command.args(["-c", "setsid sleep 300 & echo $!; wait"]);
+        let mut spawned = Tree::spawn(command, None).unwrap();
+        let mut line = String::new();
+        let mut reader = tokio::io::BufReader::new(&mut spawned.stdout);
+        tokio::io::AsyncBufReadExt::read_line(&mut reader, &mut line).await.unwrap();
+        let stray: i32 = line.trim().parse().unwrap();
+        // `setsid` forks no child here, but it needs a moment to leave the group.
+        for _ in 0..200 {
+            if process(stray).is_some_and(|one| one.group == stray) {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        assert!(process(stray).is_some_and(|one| one.group == stray));
+        spawned.tree.kill();
+        spawned.tree.wait().await.unwrap();
+        for _ in 0..200 {
+            if !running(stray) {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        panic!("the stray lives");
+    }
+
+    /// A zombie that nobody has waited for does not run.
+    fn running(id: i32) -> bool {
+        std::fs::read_to_string(format!("/proc/{id}/stat"))
+            .is_ok_and(|stat| !stat[stat.rfind(')').unwrap()..].starts_with(") Z"))
+    }
+}

@@ -1,0 +1,297 @@
+//! One settings generation as the flow sees it: an immutable, checked snapshot. Made from executor.json by the executor, which
+//! keeps the file; nothing here is read again during a request.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use countersign_permission::{
+    Approval, ArgumentLimit, CallLimits, Danger, Development, Hash, Kind, Mode, Permission,
+    Validation,
+};
+use jiff::Timestamp;
+
+use crate::price::{Cost, MAX_FORMULA_PRICE};
+use crate::rate::{BucketSize, Buckets};
+use crate::request::Audience;
+
+/// The executor's own tool: describes the calling key. No scope; every authenticated key may call it.
+pub const WHOAMI: &str = "countersign_whoami";
+
+/// One settings generation.
+#[derive(Clone, Debug)]
+pub struct Facts(Arc<Parts>);
+
+/// What [`Facts`] are made of.
+#[derive(Clone, Debug)]
+pub struct Parts {
+    /// Counts up with every change of the settings.
+    pub generation: u64,
+    /// The executor.
+    pub executor: ExecutorFacts,
+    /// `false`: every call answers `503 api_disabled`.
+    pub enabled: bool,
+    /// `true`: every call answers `503 maintenance`.
+    pub maintenance: bool,
+    /// In the order of executor.json.
+    pub servers: Vec<ServerFacts>,
+    /// By name.
+    pub agents: BTreeMap<String, Arc<AgentFacts>>,
+    /// Tool names (the server's own, or `server__tool`) that do not exist.
+    pub disabled_tools: DisabledList,
+    /// Servers whose tools do not exist.
+    pub disabled_servers: DisabledList,
+    /// Bucket sizes.
+    pub buckets: Buckets,
+    /// The definition the executor saw first of each tool, by server and tool: what the development permission pins. The executor
+    /// keeps them and adds a tool here when it vets a list; a tool that is not here answers `definition_changed` (not vetted yet).
+    pub first_seen: Arc<FirstSeen>,
+}
+
+/// First-seen definition hashes, by server, then tool.
+pub type FirstSeen = BTreeMap<String, BTreeMap<String, Hash>>;
+
+/// The executor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExecutorFacts {
+    /// Its id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// Whether it was made with `--development`.
+    pub development: Development,
+}
+
+/// A list that switches things off, or that it could not be read (then nothing exists).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DisabledList {
+    /// As written.
+    Names(BTreeSet<String>),
+    /// Malformed: fail closed.
+    Unreadable,
+}
+
+impl DisabledList {
+    /// Whether `name` is switched off.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        match self {
+            Self::Names(names) => names.contains(name),
+            Self::Unreadable => true,
+        }
+    }
+}
+
+/// One server of executor.json.
+#[derive(Clone, Debug)]
+pub struct ServerFacts {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its switch.
+    pub enabled: bool,
+    /// Settings by tool name, exactly as the server names it.
+    pub tools: BTreeMap<String, ToolSettings>,
+}
+
+/// The effective settings of one tool (presets applied). [`ToolSettings::default`] is what a tool without settings has: a write.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolSettings {
+    /// Not exactly `read` is a write.
+    pub kind: Kind,
+    /// Does not exist for agents.
+    pub hidden: bool,
+    /// The scope it needs; `None` = `<server>:read` or `<server>:write`.
+    pub scope: Option<String>,
+    /// When a call needs a second step.
+    pub danger: Danger,
+    /// Who must say yes to a dangerous call.
+    pub approval: Approval,
+    /// Pointers of arguments declared to be paths.
+    pub paths: Vec<String>,
+    /// Whether a preview recipe is configured (this version cannot run one and refuses the tool's calls).
+    pub preview: bool,
+    /// How often.
+    pub limits: CallLimits,
+    /// With which arguments.
+    pub arguments: Vec<ArgumentLimit>,
+    /// Longest list directly in the arguments.
+    pub max_items: Option<u64>,
+    /// Largest arguments in bytes.
+    pub max_bytes: u64,
+    /// Its price, where it is not the formula's.
+    pub cost: Option<Cost>,
+    /// Whether an answer may be replayed for the same `idempotency_key`.
+    pub replay: bool,
+    /// How strictly arguments are held to the schema.
+    pub validation: Validation,
+    /// Leaves the root of the schema as the server declared it.
+    pub open_arguments: bool,
+    /// Needs a fresh copy of the book (this version cannot hold that and refuses the tool's calls).
+    pub require_copy: bool,
+    /// Whom it is for.
+    pub audience: Audience,
+    /// Public tools: the argument (a member of the root) that names the caller's own bucket.
+    pub client_token: Option<String>,
+}
+
+/// Default of [`ToolSettings::max_bytes`].
+pub const MAX_BYTES: u64 = 2_000_000;
+
+impl Default for ToolSettings {
+    fn default() -> Self {
+        Self {
+            kind: Kind::Write,
+            hidden: false,
+            scope: None,
+            danger: Danger::Never,
+            approval: Approval::None,
+            paths: Vec::new(),
+            preview: false,
+            limits: CallLimits::default(),
+            arguments: Vec::new(),
+            max_items: None,
+            max_bytes: MAX_BYTES,
+            cost: None,
+            replay: true,
+            validation: Validation::Strict,
+            open_arguments: false,
+            require_copy: false,
+            audience: Audience::Agent,
+            client_token: None,
+        }
+    }
+}
+
+/// One agent of executor.json.
+#[derive(Clone, Debug)]
+pub struct AgentFacts {
+    /// Its name.
+    pub name: String,
+    /// The visible prefix of its key.
+    pub key_prefix: String,
+    /// The scopes executor.json leaves open to it; `None` = all.
+    pub scopes: Option<BTreeSet<String>>,
+    /// First moment its key no longer holds.
+    pub expires_at: Option<Timestamp>,
+    /// How its writes are treated.
+    pub mode: Mode,
+    /// Whether every write of it is queued.
+    pub requires_approval: bool,
+    /// Whether it has a `write_policy`.
+    pub has_write_policy: bool,
+    /// The candidate permission; judged by [`countersign_permission::in_force`] at each request.
+    pub permission: Option<Arc<Permission>>,
+}
+
+/// Settings that cannot be used. Each names its member.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FactsError {
+    /// A bucket that could never pay for some call.
+    #[error(
+        "buckets.{bucket}.size is {size}, but `{tool}` can cost {price}: a call that can never be paid for"
+    )]
+    BucketTooSmall {
+        /// Which class.
+        bucket: &'static str,
+        /// Its size.
+        size: u32,
+        /// The largest price.
+        price: u32,
+        /// The tool that has it, or `any write tool`.
+        tool: String,
+    },
+    /// A bucket that never fills.
+    #[error("buckets.{bucket}.per_minute is 0: once empty it stays empty")]
+    BucketNeverFills {
+        /// Which class.
+        bucket: &'static str,
+    },
+    /// Two servers of one name.
+    #[error("two servers are named `{name}`")]
+    DuplicateServer {
+        /// The name.
+        name: String,
+    },
+}
+
+impl Facts {
+    /// Checks the parts.
+    ///
+    /// # Errors
+    /// When a bucket is smaller than the largest possible price or never fills, or two servers share a name.
+    pub fn new(parts: Parts) -> Result<Self, FactsError> {
+        let mut names = BTreeSet::new();
+        if let Some(server) = parts
+            .servers
+            .iter()
+            .find(|server| !names.insert(Arc::clone(&server.name)))
+        {
+            return Err(FactsError::DuplicateServer {
+                name: server.name.to_string(),
+            });
+        }
+        parts.check_buckets()?;
+        Ok(Self(Arc::new(parts)))
+    }
+
+    /// The same settings with more first-seen definitions.
+    #[must_use]
+    pub fn with_first_seen(&self, first_seen: Arc<FirstSeen>) -> Self {
+        Self(Arc::new(Parts {
+            first_seen,
+            ..Parts::clone(&self.0)
+        }))
+    }
+
+    /// The server of that name.
+    #[must_use]
+    pub fn server(&self, name: &str) -> Option<&ServerFacts> {
+        self.servers.iter().find(|server| &*server.name == name)
+    }
+}
+
+impl std::ops::Deref for Facts {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
+impl Parts {
+    fn check_buckets(&self) -> Result<(), FactsError> {
+        let mut dearest = (MAX_FORMULA_PRICE, "any write tool".to_string());
+        let mut dearest_public = (1, "any public tool".to_string());
+        for server in &self.servers {
+            for (tool, settings) in &server.tools {
+                let most = crate::price::largest(settings);
+                let slot = match settings.audience {
+                    Audience::Agent => &mut dearest,
+                    Audience::Public => &mut dearest_public,
+                };
+                if most > slot.0 {
+                    *slot = (most, format!("{}/{tool}", server.name));
+                }
+            }
+        }
+        let table: [(&'static str, BucketSize, &(u32, String)); 4] = [
+            ("key", self.buckets.key, &dearest),
+            ("person", self.buckets.person, &dearest),
+            ("network", self.buckets.network, &dearest_public),
+            ("token", self.buckets.token, &dearest_public),
+        ];
+        for (bucket, BucketSize { size, per_minute }, (price, tool)) in table {
+            if size < *price {
+                return Err(FactsError::BucketTooSmall {
+                    bucket,
+                    size,
+                    price: *price,
+                    tool: tool.clone(),
+                });
+            }
+            if per_minute == 0 {
+                return Err(FactsError::BucketNeverFills { bucket });
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,351 @@
+//! What the gate needs from outside, as traits, and the plain data that crosses them. Implemented by the executor; in memory
+//! by tests. Ports are shared between threads, so implementations are `Send + Sync`; one may be made for a single call (an
+//! [`Upstream`] that holds the call's envelope usually is).
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use countersign_permission::{CallLimits, Hash};
+use jiff::Timestamp;
+
+use crate::catalog::Tool;
+use crate::key::{KeyMac, Pepper};
+use crate::rate::{BucketId, BucketSize, Charged};
+use crate::refusal::Code;
+use crate::steps::Cleared;
+
+/// A boxed future, as every port returns.
+pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Everything the flow reaches the world through.
+#[derive(Clone, Copy)]
+pub struct Ports<'a> {
+    /// Shared state: keys, buckets, uses.
+    pub store: &'a dyn Store,
+    /// The record.
+    pub book: &'a dyn Book,
+    /// The servers.
+    pub upstream: &'a dyn Upstream,
+    /// Names to tools.
+    pub registry: &'a dyn Registry,
+    /// The time.
+    pub clock: &'a dyn Clock,
+    /// The secret agents' keys are hashed under.
+    pub pepper: &'a Pepper,
+}
+
+/// The time, for entries, expiry, buckets and durations.
+pub trait Clock: Send + Sync {
+    /// Now. Durations are differences of two calls.
+    fn now(&self) -> Timestamp;
+}
+
+/// Names to tools. Synchronous; a public caller's network is charged before it is asked (R26, R100).
+pub trait Registry: Send + Sync {
+    /// The tool of exactly this name as the caller names it: a tool of `server` where bound, else `server__tool`. Tools set aside
+    /// and shadowed ones are not found. Disabled lists, hidden tools, audience and switches are the gate's to judge, not the registry's.
+    fn resolve(&self, server: Option<&str>, name: &str) -> Option<Arc<Tool>>;
+
+    /// Every tool [`Registry::resolve`] would find, in the order they are listed.
+    fn tools(&self, server: Option<&str>) -> Vec<Arc<Tool>>;
+}
+
+/// State shared between processes. Everything that decides is one transaction.
+pub trait Store: Send + Sync {
+    /// The key record with this visible prefix (`csk_` and 8 characters).
+    fn key<'a>(&'a self, prefix: &'a str) -> Pending<'a, Result<Option<KeyRecord>, StoreError>>;
+
+    /// Takes `units` from a bucket if they are there (all or nothing; 0 always succeeds) and says how it stands after.
+    /// An absent bucket is a full one. [`crate::rate::take`] is the arithmetic.
+    fn charge<'a>(&'a self, charge: Charge<'a>) -> Pending<'a, Result<Charged, StoreError>>;
+
+    /// How a bucket stands, without taking.
+    fn balance<'a>(&'a self, charge: Charge<'a>) -> Pending<'a, Result<Charged, StoreError>>;
+
+    /// Counts one refusal that writes no entry of its own. May be batched; a failure is not the agent's business.
+    fn count_refusal<'a>(
+        &'a self,
+        refusal: CountedRefusal<'a>,
+    ) -> Pending<'a, Result<(), StoreError>>;
+
+    /// Whether [`Store::count_use`] would succeed now. Changes nothing.
+    fn uses_left<'a>(&'a self, claim: UseClaim<'a>) -> Pending<'a, Result<Uses, StoreError>>;
+
+    /// Counts one use, durably, if the limits allow it: one transaction, before anything is forwarded. A crash costs a use, never grants one.
+    fn count_use<'a>(&'a self, claim: UseClaim<'a>) -> Pending<'a, Result<Uses, StoreError>>;
+}
+
+/// The store could not answer. The detail is for the log and the person.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the store failed: {detail}")]
+pub struct StoreError {
+    /// What went wrong.
+    pub detail: String,
+}
+
+/// What is kept of an agent's key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyRecord {
+    /// The agent's name in executor.json.
+    pub agent: String,
+    /// HMAC-SHA256 of the whole text under the pepper.
+    pub mac: KeyMac,
+    /// Scopes the key was made with; `None` = whatever executor.json gives the agent.
+    pub scopes: Option<Vec<String>>,
+    /// First moment it no longer holds.
+    pub expires_at: Option<Timestamp>,
+    /// When it was revoked.
+    pub revoked_at: Option<Timestamp>,
+}
+
+/// A charge on one bucket.
+#[derive(Clone, Debug)]
+pub struct Charge<'a> {
+    /// Which.
+    pub bucket: &'a BucketId,
+    /// Its configured size.
+    pub size: BucketSize,
+    /// What is taken.
+    pub units: u32,
+    /// Now.
+    pub now: Timestamp,
+}
+
+/// A refusal before step 6.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CountedRefusal<'a> {
+    /// Whose, where known.
+    pub agent: Option<&'a str>,
+    /// Which.
+    pub code: Code,
+    /// When; counted by minute.
+    pub at: Timestamp,
+}
+
+/// One use of a tool under a permission.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UseClaim<'a> {
+    /// The document the uses are counted under. For the development permission its text changes with the settings, so count those
+    /// by executor and agent, not by this hash ([`UseClaim::development`]).
+    pub permission: &'a Hash,
+    /// Whether the permission is the development one.
+    pub development: bool,
+    /// The agent.
+    pub agent: &'a str,
+    /// The server.
+    pub server: &'a str,
+    /// The tool.
+    pub tool: &'a str,
+    /// The call that uses it.
+    pub call_id: &'a str,
+    /// The limits to hold.
+    pub limits: CallLimits,
+    /// Now.
+    pub now: Timestamp,
+}
+
+/// Whether a use is allowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Uses {
+    /// It is (and, from [`Store::count_use`], is counted).
+    Allowed,
+    /// `max_calls` are used up.
+    MaxCalls,
+    /// The window is full until then.
+    Rate {
+        /// When one is free again.
+        free_at: Timestamp,
+    },
+}
+
+/// The record, in the gate's words.
+pub trait Book: Send + Sync {
+    /// Appends a call and its decisions in one batch, the call first. Returns when the durability asked for is reached.
+    fn note(&self, note: Note) -> Pending<'_, Result<(), BookError>>;
+
+    /// Appends an outcome. `Batched` returns once it is queued, `Strict` once it is on disk.
+    fn record(
+        &self,
+        outcome: OutcomeNote,
+        durability: Durability,
+    ) -> Pending<'_, Result<(), BookError>>;
+}
+
+/// The book could not take the entry. The detail is for the log and the person.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the book cannot be written: {detail}")]
+pub struct BookError {
+    /// What went wrong.
+    pub detail: String,
+}
+
+/// When an append counts as done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// When it is queued in order; on disk within the batch interval. Reads.
+    Batched,
+    /// When it is on disk. Writes.
+    Strict,
+}
+
+/// A call and what was decided about it; with an outcome too where the call ends without a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Note {
+    /// The call.
+    pub call: CallNote,
+    /// Decisions, in order.
+    pub decisions: Vec<DecisionNote>,
+    /// The outcome of a call that is refused or finished early, in the same batch, last.
+    pub outcome: Option<OutcomeNote>,
+    /// When the append counts as done.
+    pub durability: Durability,
+}
+
+/// The `call` entry. The process that is recorded with it is the executor's to add.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CallNote {
+    /// Its id.
+    pub call_id: Arc<str>,
+    /// The request it is for.
+    pub request_id: Arc<str>,
+    /// When it arrived.
+    pub at: Timestamp,
+    /// The agent, or `None` for a public caller.
+    pub agent: Option<String>,
+    /// The visible prefix of the key.
+    pub key_prefix: Option<String>,
+    /// The way it came.
+    pub via: &'static str,
+    /// What the client says it is.
+    pub client: Option<crate::request::ClientFacts>,
+    /// The server.
+    pub server: String,
+    /// The tool as the server names it, or the method.
+    pub tool: String,
+    /// Read or write, as judged.
+    pub kind: countersign_permission::Kind,
+    /// The tool's definition; `None` for a method.
+    pub definition: Option<Hash>,
+    /// The permission it was judged under; `None` for a public caller.
+    pub permission: Option<Hash>,
+    /// `call`, later also `preview`.
+    pub purpose: &'static str,
+    /// The longest list directly in the arguments, unclamped.
+    pub rows: u64,
+    /// The arguments as received, control fields still in them; `None` where there were none (missing), `null` as its text.
+    pub received: Option<Bytes>,
+    /// What is (or would be) sent, where it differs from what was received.
+    pub sent: Option<Bytes>,
+}
+
+/// A `decision` entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DecisionNote {
+    /// Which gate decided: the step's key in [`crate::steps::STEPS`], e.g. `validate`, `permission`, `interim`.
+    pub gate: &'static str,
+    /// The rule that decided, e.g. `max_items`, `argument_limit`, `schema`.
+    pub rule: String,
+    /// What was decided.
+    pub verdict: Verdict,
+    /// The policy it was decided by (permission document).
+    pub policy: Option<Hash>,
+    /// What it was about: a JSON Pointer, a limit in words.
+    pub aim: Option<String>,
+}
+
+/// A decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Goes on.
+    Allow,
+    /// Does not.
+    Deny,
+}
+
+/// The `outcome` entry.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OutcomeNote {
+    /// The call it ends.
+    pub call_id: Arc<str>,
+    /// When.
+    pub at: Timestamp,
+    /// How it ended.
+    pub ended: Ended,
+    /// The refusal's or failure's code, where there is one.
+    pub code: Option<Code>,
+    /// The result as received, for its commitment; `None` where there is none.
+    pub result: Option<Bytes>,
+    /// From arrival to here.
+    pub duration: Duration,
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Ended {
+    /// The server answered.
+    Ok,
+    /// The server answered with an error.
+    Error,
+    /// Forwarded, and nobody knows.
+    Unknown,
+    /// A preview; nothing ran.
+    Preview,
+    /// Refused; nothing ran.
+    Refused,
+}
+
+/// The servers.
+pub trait Upstream: Send + Sync {
+    /// Sends a cleared call, once, and waits for its end. Never re-sends. Holds time-outs and cancellation. The arguments to send are
+    /// [`Cleared::arguments`]; the rest of the message is the executor's.
+    fn run(&self, cleared: Cleared) -> Pending<'_, Ran>;
+}
+
+/// What came of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ran {
+    /// A result, passed on unchanged.
+    Result {
+        /// The raw `result` member.
+        body: Bytes,
+        /// Whether it is a tool error (`isError: true`).
+        is_error: bool,
+    },
+    /// A JSON-RPC error of the server, passed on unchanged.
+    ProtocolError {
+        /// The raw `error` member.
+        body: Bytes,
+    },
+    /// No answer.
+    Failed {
+        /// Why.
+        failure: Failure,
+        /// Whether the message may have reached the server.
+        forwarded: Forwarded,
+        /// For the log and the person: the server's last words. Never shown to the agent.
+        detail: String,
+    },
+}
+
+/// Whether a message may have reached the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forwarded {
+    /// At least one byte may have left: outcome `unknown`.
+    Yes,
+    /// Certainly not: outcome `error`.
+    No,
+}
+
+/// Why a run gave no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The server died, could not be started, or answered malformed: 502 `upstream_failed`.
+    Server,
+    /// No answer in time: 504 `upstream_timeout`.
+    Timeout,
+    /// The client cancelled or is gone.
+    Cancelled,
+}
