@@ -9,8 +9,9 @@ use countersign_gate::ports::Pending;
 
 use crate::keeper::Keeper;
 use crate::platform::Guardian;
+use crate::relay::methods::{Feature, Passing};
 use crate::relay::{ProcessStarter, Running, Starter};
-use crate::settings::{Launch, Name, Server, Setting, State};
+use crate::settings::{Launch, Name, Pass, Server, Setting, State};
 use crate::upstream::child::{ChildSpec, StartError, environment};
 use crate::upstream::diagnostics::Diagnostics;
 
@@ -42,14 +43,14 @@ impl Starter for ServerStarter {
                 State::Broken(problem) => return Err(no(&server, &problem.to_string())),
             };
             let entry = settings.server(server.as_str()).ok_or_else(|| no(&server, "it is no longer in executor.json"))?;
-            if !entry.entry.enabled.unwrap_or(true) {
+            if !entry.entry.enabled.0 {
                 return Err(no(&server, "it is switched off"));
             }
             let secrets = match entry.secrets().next() {
                 None => Vec::new(),
                 Some(_) => {
                     let opened = keeper.opened().await.map_err(|problem| no(&server, &problem.to_string()))?;
-                    opened.environment().to_vec()
+                    opened.values().to_vec()
                 }
             };
             let spec = Arc::new(spec(entry, &secrets)?);
@@ -58,7 +59,18 @@ impl Starter for ServerStarter {
     }
 }
 
-/// What is started for an entry. `secrets` are (place, value).
+/// What an entry lets through beyond the specification's tables.
+#[must_use]
+pub fn passing(server: &Server) -> Passing {
+    let features = server.entry.pass.iter().map(|pass| match pass {
+        Pass::Roots => Feature::Roots,
+        Pass::Sampling => Feature::Sampling,
+        Pass::Elicitation => Feature::Elicitation,
+    });
+    Passing { features: features.collect(), methods: server.entry.methods.clone() }
+}
+
+/// What is started for an entry. `secrets` are (variable, value).
 ///
 /// # Errors
 /// When the entry has no command or one of its secrets has no value.
@@ -69,10 +81,10 @@ pub fn spec(server: &Server, secrets: &[(String, crate::secrets::Secret)]) -> Re
     let mut entry: Vec<(OsString, OsString)> = Vec::with_capacity(env.len());
     for (name, value) in env {
         let value = match value {
-            Setting::Plain(text) => text.clone(),
-            Setting::Secret { secret } => secrets
+            Setting::Text(text) => text.clone(),
+            Setting::Secret(secret) => secrets
                 .iter()
-                .find(|(place, _)| place == secret)
+                .find(|(variable, _)| variable == name)
                 .and_then(|(_, value)| value.text())
                 .ok_or_else(|| no(&server.name, &format!("the secret `{secret}` has no value; `countersign secret set {secret}`")))?
                 .to_owned(),

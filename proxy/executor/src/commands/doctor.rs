@@ -37,6 +37,6 @@ pub fn run(context: &Context) -> Result<Report, Problem> {
         text,
         json!({"checks": answers, "wrong": fails, "warnings": warns}),
     );
-    report.good = fails == 0;
+    report.exit = u8::from(fails > 0);
     Ok(report)
 }

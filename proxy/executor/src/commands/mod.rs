@@ -53,8 +53,8 @@ pub struct Report {
     pub text: String,
     /// For a script: an object.
     pub json: Value,
-    /// Whether everything is well; otherwise the exit code is 1.
-    pub good: bool,
+    /// The exit code: 0 where everything is well.
+    pub exit: u8,
 }
 
 impl Report {
@@ -63,7 +63,7 @@ impl Report {
         Report {
             text: text.into(),
             json,
-            good: true,
+            exit: 0,
         }
     }
 
@@ -75,11 +75,7 @@ impl Report {
         };
         // A reader that has gone away has seen what it wanted; whether the command did its work is in the code.
         drop(written);
-        if self.good {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::FAILURE
-        }
+        ExitCode::from(self.exit)
     }
 }
 

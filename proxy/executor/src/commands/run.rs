@@ -14,7 +14,6 @@ use crate::launch::ServerStarter;
 use crate::log;
 use crate::platform::{Guardian, GuardianProgram};
 use crate::problem::Problem;
-use crate::relay::methods::Passing;
 use crate::relay::{self, Client, RelaySettings};
 use crate::settings::{Launch, Name, Server, Settings, may_use};
 use crate::upstream::diagnostics::Diagnostics;
@@ -63,10 +62,10 @@ fn prepare(context: &Context, args: &RunArgs) -> Result<RelaySettings, Problem> 
     })?;
     let settings = context.settings()?;
     let server = settings.server(args.server.as_str()).ok_or_else(|| {
-        unknown("server", &args.server, settings.servers.iter().map(|server| server.name.as_str()).collect())
+        unknown("server", &args.server, &settings.servers.iter().map(|server| server.name.as_str()).collect::<Vec<_>>())
     })?;
     let agent = settings.agent(args.agent.as_str()).ok_or_else(|| {
-        unknown("agent", &args.agent, settings.agents.iter().map(|agent| agent.name.as_str()).collect())
+        unknown("agent", &args.agent, &settings.agents.iter().map(|agent| agent.name.as_str()).collect::<Vec<_>>())
     })?;
     if !may_use(agent, server.name.as_str()) {
         return Err(Problem::new(
@@ -92,7 +91,7 @@ fn relay_settings(settings: &Settings, server: &Server) -> Result<RelaySettings,
         depth: usize::try_from(limits.depth).unwrap_or(usize::MAX).min(countersign_gate::json::MAX_DEPTH),
         start: Duration::from_secs(limits.start_seconds.into()),
         call: Duration::from_secs(limits.call_seconds.into()),
-        passing: Passing::from_entry(&server.entry),
+        passing: crate::launch::passing(server),
         ..RelaySettings::new(server.name.as_str())
     })
 }

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 use crate::folder::Folder;
 use crate::recorder::liveness::{Process, is_alive};
-use crate::recorder::{Chore, Chores, Moment, Recorder, When};
+use crate::recorder::{Chore, Chores, Moment, Recorder};
 use crate::store::{RefusalCount, SharedStore};
 
 /// What this process has recorded of a server's tools, so that nothing is recorded twice in a row.

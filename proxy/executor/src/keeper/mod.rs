@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use crate::folder::Folder;
 use crate::ids;
 use crate::problem::Problem;
-use crate::relay::gatekeeper::{Extent, GatedCall, GatedList, Gatekeeper, Listed};
+use crate::relay::gatekeeper::{CallUpstream, Extent, GatedCall, GatedList, Gatekeeper, Listed};
 use crate::settings::{Name, Pages, Watch};
 
 pub use opened::Opened;
@@ -187,7 +187,7 @@ impl Gatekeeper for Keeper {
         self.shelf.lock().unwrap_or_else(PoisonError::into_inner).learn(pages);
     }
 
-    fn call(self: Arc<Self>, call: GatedCall, upstream: Arc<dyn Upstream>) -> Pending<'static, Answer> {
+    fn call(self: Arc<Self>, call: GatedCall, upstream: Arc<CallUpstream>) -> Pending<'static, Answer> {
         Box::pin(async move { self.answer(call, &*upstream).await })
     }
 

@@ -13,7 +13,7 @@ use crate::problem::Problem;
 use crate::recorder::liveness::{Process, is_alive};
 use crate::recorder::port::BookPort;
 use crate::recorder::Recorder;
-use crate::secrets::{self, Account, Interaction, Secret, SecretStore};
+use crate::secrets::{self, Interaction, RunSecrets, Secret, fetch};
 use crate::settings::{self, Name, Settings, State};
 use crate::store::SharedStore;
 
@@ -29,7 +29,7 @@ pub struct Opened {
     recorder: Recorder,
     pepper: Pepper,
     key: Option<Secret>,
-    environment: Vec<(String, Secret)>,
+    values: Vec<(String, Secret)>,
     _process: Arc<Process>,
 }
 
@@ -43,15 +43,9 @@ impl Opened {
             State::Ready(settings) | State::Off(settings) => settings,
             State::Broken(problem) => return Err((**problem).clone()),
         };
-        let keys = secrets::open(folder, &settings.executor, settings.secrets, Interaction::None)?;
-        let wanted = [Account::book_signing(), Account::book_vault(), Account::pepper(), Account::agent(agent)];
-        let mut found = keys.get_all(&wanted)?.into_iter();
-        let mut next = |account: &Account| found.next().flatten().ok_or_else(|| missing(account));
-        let signing = key(&next(&wanted[0])?, &wanted[0])?;
-        let vault = key(&next(&wanted[1])?, &wanted[1])?;
-        let pepper = key(&next(&wanted[2])?, &wanted[2])?;
-        let agent_key = next(&wanted[3]).ok();
-        let environment = environment(settings, server, keys.as_ref())?;
+        let entry = settings.server(server.as_str()).ok_or_else(|| gone(server))?;
+        let store = secrets::open(folder, &settings.executor, settings.secrets, Interaction::None)?;
+        let RunSecrets { signing, vault, pepper, agent: key, values } = fetch(store.as_ref(), agent, entry)?;
         let store = Arc::new(SharedStore::open(folder)?);
         let process = Arc::new(Process::enter(&folder.run()).map_err(|error| no_place(&error))?);
         let recorder = start_recorder(folder, settings, &store, &process, Signer::from_seed(*signing), VaultKey::from_bytes(*vault))?;
@@ -60,8 +54,8 @@ impl Opened {
             port: BookPort::new(recorder.clone(), process.name()),
             recorder,
             pepper: Pepper::new(*pepper),
-            key: agent_key,
-            environment,
+            key,
+            values,
             _process: process,
         })
     }
@@ -91,9 +85,9 @@ impl Opened {
         self.key.as_ref().and_then(Secret::text)
     }
 
-    /// The server's secrets as (place in executor.json, value); a place without a value is missing.
-    pub fn environment(&self) -> &[(String, Secret)] {
-        &self.environment
+    /// The server's secret values: (variable, value).
+    pub fn values(&self) -> &[(String, Secret)] {
+        &self.values
     }
 
     /// Writes what is queued and ends the book's thread.
@@ -125,37 +119,14 @@ fn start_recorder(
         .map_err(|error| Problem::new("no_thread", format!("the system gives no thread for the book: {error}"), "close other programs and start the client again"))
 }
 
-/// The values of a server's secrets. One without a value is left out: its server cannot be started, the rest can.
-fn environment(settings: &Settings, server: &Name, keys: &dyn SecretStore) -> Result<Vec<(String, Secret)>, Problem> {
-    let Some(server) = settings.server(server.as_str()) else { return Ok(Vec::new()) };
-    let places: Vec<String> = server.secrets().map(|(_, place)| place.to_owned()).collect();
-    let accounts: Vec<Account> = places.iter().map(|place| Account::server(place)).collect();
-    let values = keys.get_all(&accounts)?;
-    Ok(places.into_iter().zip(values).filter_map(|(place, value)| Some((place, value?))).collect())
-}
-
 /// Time and randomness of this system, for the book.
 #[must_use]
 pub fn sources() -> Sources {
     Sources { clock: Box::new(Timestamp::now), entropy: Box::new(|bytes| getrandom::fill(bytes).map_err(std::io::Error::other)) }
 }
 
-fn key(secret: &Secret, account: &Account) -> Result<zeroize::Zeroizing<[u8; 32]>, Problem> {
-    secret.key().ok_or_else(|| {
-        Problem::new(
-            "secret_damaged",
-            format!("the secret `{account}` does not have 32 bytes"),
-            "restore it from a backup of the keychain or of secrets.enc; a new one would not fit the book",
-        )
-    })
-}
-
-fn missing(account: &Account) -> Problem {
-    Problem::new(
-        "secret_missing",
-        format!("the secret `{account}` is not in the secret store"),
-        "unlock the keychain, or restore the secret from a backup; it is never made anew",
-    )
+fn gone(server: &Name) -> Problem {
+    Problem::new("server_unknown", format!("server `{server}` is no longer in executor.json"), "add it again, and start the client again")
 }
 
 fn no_place(error: &std::io::Error) -> Problem {

@@ -79,7 +79,7 @@ impl Shelf {
             .state
             .settings()
             .and_then(|settings| settings.servers.iter().find(|server| server.name.as_str() == &*self.server))
-            .and_then(|server| server.entry.pages)
+            .map(|server| server.entry.pages)
             .unwrap_or_default();
         Judged { generation: snapshot.generation, version: self.version, server: Arc::clone(&self.server), catalog, facts, pages }
     }
