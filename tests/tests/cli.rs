@@ -221,7 +221,7 @@ fn secrets_come_from_stdin_and_are_shown_to_nobody() {
     let world = World::new();
     let hostile = Hostile::new(&world, "s", &json!({}));
     world.server_with("s", &["--secret", "TOKEN"], &hostile.command);
-    let mut set = world.command(&["secret", "set", "s", "TOKEN"]);
+    let mut set = world.command(&["secret", "set", "s/TOKEN"]);
     let mut child = set
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())
@@ -249,7 +249,7 @@ fn secrets_come_from_stdin_and_are_shown_to_nobody() {
     assert_eq!(environment["TOKEN"], "sk-secret-4411");
     client.close();
     assert!(!world.in_clear("sk-secret-4411"), "nor after it was used");
-    world.must(&["secret", "remove", "s", "TOKEN"]);
+    world.must(&["secret", "remove", "s/TOKEN"]);
     let mut client = world.run("a", "s");
     let answer = client.initialize();
     let said = answer.to_string() + &client.close_with_stderr().1;

@@ -159,7 +159,7 @@ fn key_with_the_desktops_keychain_secrets_are_there_and_nowhere_else() {
 printf 'login-password' | gnome-keyring-daemon --unlock --components=secrets >/dev/null 2>&1
 "$CS" init --development --secrets keychain
 "$CS" server add s --secret TOKEN -- {server}
-printf 'sk-very-secret-7261\n' | "$CS" secret set s TOKEN
+printf 'sk-very-secret-7261\n' | "$CS" secret set s/TOKEN
 "$CS" agent add a >entry
 "$CS" secret list
 ( cat requests; sleep 0.2; i=0; while ! grep -q '"id":2' answers 2>/dev/null && [ $i -lt 600 ]; do sleep 0.1; i=$((i+1)); done ) | "$CS" run --agent a --server s >answers
