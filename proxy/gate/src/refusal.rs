@@ -103,16 +103,16 @@ pub struct Refusal {
     /// What can be done, at least one.
     pub next_actions: Vec<String>,
     /// The code's own members; for `validation_failed` `errors: [{pointer, message}]`.
-    pub context: Map<String, Value>,
+    pub context: Box<Map<String, Value>>,
     /// For the log and the person only: never in the document.
     pub detail: Option<String>,
 }
 
-/// The `_meta` marker and `data` member that tells our errors from a server's.
+/// The member of `_meta` and of an error's `data` that tells our errors from a server's.
 pub const MARKER: &str = "localhost.countersign/refusal";
 
-/// JSON-RPC error code for a refused task-augmented call: outside the reserved −32768…−32000.
-pub const TASK_REFUSED: i64 = -31_000;
+/// JSON-RPC error code of a refusal: outside the reserved −32768…−32000.
+pub const RPC_REFUSED: i64 = -31_000;
 
 impl Refusal {
     /// A refusal; `next` is what can be done.
@@ -123,7 +123,7 @@ impl Refusal {
             step,
             sentence: sentence.into(),
             next_actions: vec![next.into()],
-            context: Map::new(),
+            context: Box::default(),
             detail: None,
         }
     }
@@ -168,6 +168,18 @@ impl Refusal {
             self.next_actions.join(" ")
         );
         Shown { text, document }
+    }
+
+    /// The JSON-RPC `error` member where a tool result will not do: −32602 for a tool that is not there for the caller, else
+    /// [`RPC_REFUSED`] (a method, or a task-augmented call, whose caller waits for no tool result).
+    #[must_use]
+    pub fn rpc_error(&self, request_id: &str) -> String {
+        let code = match self.code {
+            Code::NotFound | Code::ModuleDisabled => -32602,
+            _ => RPC_REFUSED,
+        };
+        json!({"code": code, "message": self.sentence, "data": {MARKER: self.document(request_id)}})
+            .to_string()
     }
 
     /// HTTP headers of this answer, the rate values included where the limiter was reached.

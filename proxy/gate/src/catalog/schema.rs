@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use countersign_permission::Hash;
@@ -103,6 +103,45 @@ impl fmt::Debug for Schema {
         f.debug_struct("Schema")
             .field("bytes", &self.text.len())
             .finish_non_exhaustive()
+    }
+}
+
+/// A schema compiled when it is first needed.
+#[derive(Debug)]
+pub struct LazySchema {
+    text: Bytes,
+    compiled: OnceLock<Result<Schema, Unfit>>,
+}
+
+impl LazySchema {
+    /// Not compiled yet.
+    #[must_use]
+    pub fn new(text: Bytes) -> Self {
+        Self {
+            text,
+            compiled: OnceLock::new(),
+        }
+    }
+
+    /// Its text.
+    #[must_use]
+    pub fn text(&self) -> &Bytes {
+        &self.text
+    }
+
+    /// As [`Schema::mismatches`]; what cannot be compiled fits nothing.
+    #[must_use]
+    pub fn mismatches(&self, text: &[u8]) -> Vec<Mismatch> {
+        match self
+            .compiled
+            .get_or_init(|| Schema::compile(self.text.clone()))
+        {
+            Ok(schema) => schema.mismatches(text),
+            Err(unfit) => vec![Mismatch {
+                pointer: String::new(),
+                message: unfit.reason.clone(),
+            }],
+        }
     }
 }
 
