@@ -8,6 +8,7 @@ mod schema;
 #[cfg(test)]
 mod tests;
 mod tool;
+mod work;
 
 pub use close::{Closed, Closing, ControlFields, PLAIN_NAMES, Replay, Root, close};
 pub use definition::definition_hash;

@@ -11,6 +11,7 @@ use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::{Value, json};
 
 use super::inspect::{Unfit, dialect, inspect, parse};
+use super::work::{is_too_much, must_be_counted};
 use crate::json as raw;
 
 /// Most faults named in one refusal.
@@ -21,6 +22,8 @@ pub struct Schema {
     text: Bytes,
     validator: Validator,
     compares_numbers: bool,
+    /// Kept where the work of each call must be counted first.
+    counted: Option<Value>,
 }
 
 /// One place where arguments do not fit.
@@ -51,7 +54,9 @@ impl Schema {
             Value::Object(root) => dialect(root)?,
             _ => return Err(Unfit::at("", "the schema is not an object")),
         };
-        let compares_numbers = inspect(&value)?.compares_numbers;
+        let inspected = inspect(&value)?;
+        let compares_numbers = inspected.compares_numbers;
+        let counted = must_be_counted(&inspected).then(|| value.clone());
         if compares_numbers {
             exact_numbers(&text)?;
         }
@@ -60,6 +65,7 @@ impl Schema {
             text,
             validator,
             compares_numbers,
+            counted,
         })
     }
 
@@ -85,6 +91,13 @@ impl Schema {
     }
 
     fn judge(&self, value: &Value) -> Vec<Mismatch> {
+        if self.is_too_much(value) {
+            let message = "nested or repeated too much to be held to this schema".to_string();
+            return vec![Mismatch {
+                pointer: String::new(),
+                message,
+            }];
+        }
         if self.validator.is_valid(value) {
             return Vec::new();
         }
@@ -95,6 +108,15 @@ impl Schema {
                 message: error.masked().to_string().chars().take(400).collect(),
             })
             .collect()
+    }
+}
+
+impl Schema {
+    fn is_too_much(&self, value: &Value) -> bool {
+        let Some(schema) = &self.counted else {
+            return false;
+        };
+        inspect(schema).map_or(true, |inspected| is_too_much(&inspected, value))
     }
 }
 
@@ -384,6 +406,14 @@ mod tests {
         let doubling = format!("{{\"$defs\":{{{doubling}\"d24\":{{}}}}}}");
         let error = Schema::compile(Bytes::from(doubling)).unwrap_err();
         assert!(error.reason.contains("multiply"), "{error:?}");
+    }
+
+    #[test]
+    fn arguments_that_would_never_be_judged_are_refused() {
+        let branch = r##"{"properties":{"c":{"$ref":"#"}}}"##;
+        let schema = format!("{{\"anyOf\":[{branch},{branch}]}}");
+        let deep = format!("{}{{}}{}", r#"{"c":"#.repeat(100), "}".repeat(100));
+        check(&schema, &[(r#"{"c":{"c":{}}}"#, Ok(())), (&deep, Err(""))]);
     }
 
     #[test]
