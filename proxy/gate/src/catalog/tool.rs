@@ -60,6 +60,7 @@ pub struct Catalog {
     pub tools: Vec<Arc<Tool>>,
     /// What is not served.
     pub set_aside: Vec<SetAside>,
+    by_name: HashMap<Arc<str>, usize>,
 }
 
 impl Catalog {
@@ -106,13 +107,19 @@ impl Catalog {
                 Err(unfit) => catalog.put_aside(name, unfit),
             }
         }
+        let named = catalog
+            .tools
+            .iter()
+            .enumerate()
+            .map(|(at, tool)| (Arc::clone(&tool.name), at));
+        catalog.by_name = named.collect();
         catalog
     }
 
     /// The tool of exactly this name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&Arc<Tool>> {
-        self.tools.iter().find(|tool| &*tool.name == name)
+        self.tools.get(*self.by_name.get(name)?)
     }
 
     fn put_aside(&mut self, tool: String, unfit: Unfit) {
