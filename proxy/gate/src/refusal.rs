@@ -111,8 +111,8 @@ pub struct Refusal {
 /// The member of `_meta` and of an error's `data` that tells our errors from a server's.
 pub const MARKER: &str = "localhost.countersign/refusal";
 
-/// JSON-RPC error code of a refusal: outside the reserved −32768…−32000.
-pub const RPC_REFUSED: i64 = -31_000;
+/// JSON-RPC error code for a refused task-augmented call: outside the reserved −32768…−32000.
+pub const TASK_REFUSED: i64 = -31_000;
 
 impl Refusal {
     /// A refusal; `next` is what can be done.
@@ -168,18 +168,6 @@ impl Refusal {
             self.next_actions.join(" ")
         );
         Shown { text, document }
-    }
-
-    /// The JSON-RPC `error` member where a tool result will not do: −32602 for a tool that is not there for the caller, else
-    /// [`RPC_REFUSED`] (a method, or a task-augmented call, whose caller waits for no tool result).
-    #[must_use]
-    pub fn rpc_error(&self, request_id: &str) -> String {
-        let code = match self.code {
-            Code::NotFound | Code::ModuleDisabled => -32602,
-            _ => RPC_REFUSED,
-        };
-        json!({"code": code, "message": self.sentence, "data": {MARKER: self.document(request_id)}})
-            .to_string()
     }
 
     /// HTTP headers of this answer, the rate values included where the limiter was reached.

@@ -259,22 +259,6 @@ fn r4_a_refusal_is_shown_as_text_and_document() {
 }
 
 #[test]
-fn m30_where_no_tool_result_will_do_the_refusal_is_a_json_rpc_error() {
-    let world = World::new();
-    for (tool, arguments, code) in [("nothing", "{}", -32602), ("look", "[]", -31_000)] {
-        let Outcome::Refused(refusal) = world.send(world.request(tool, arguments)).outcome else {
-            panic!()
-        };
-        let error: serde_json::Value = serde_json::from_str(&refusal.rpc_error("r1")).unwrap();
-        assert_eq!(error["code"], code);
-        assert_eq!(
-            error["data"][crate::refusal::MARKER]["code"],
-            refusal.code.text()
-        );
-    }
-}
-
-#[test]
 fn the_code_table() {
     let by_status = |status| {
         Code::ALL
