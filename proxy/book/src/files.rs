@@ -277,6 +277,20 @@ pub(crate) fn write_at(mut file: &File, offset: u64, bytes: &[u8]) -> io::Result
     file.write_all(bytes)
 }
 
+/// Asks the system to begin writing these bytes of the file out, so that the sync that follows finds them under way. A
+/// hint: nothing depends on it but time.
+pub(crate) fn begin_writing(file: &File, offset: u64, length: u64) {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::fs::fadvise(
+        file,
+        offset,
+        std::num::NonZeroU64::new(length),
+        rustix::fs::Advice::DontNeed,
+    );
+    #[cfg(not(target_os = "linux"))]
+    let _ = (file, offset, length);
+}
+
 fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     #[cfg(unix)]

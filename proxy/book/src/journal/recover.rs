@@ -86,7 +86,6 @@ impl Writer {
             vault_key: vault,
             vault: None,
             unsynced: recent.stored.iter().map(|stored| stored.at.seg).collect(),
-            syncer: None,
             sources,
             options,
             signed: None,

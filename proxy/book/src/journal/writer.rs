@@ -15,7 +15,6 @@ use crate::journal::layout::Layout;
 use crate::journal::recover;
 use crate::journal::scan::{Place, Recent, Scan};
 use crate::journal::segment::SegmentLine;
-use crate::journal::syncer::Syncer;
 use crate::key::{Signer, VaultKey};
 use crate::kinds::{Head, Outcome, Status};
 use crate::note::Vkey;
@@ -37,7 +36,6 @@ pub struct Writer {
     pub(super) vault: Option<(u64, Arc<File>)>,
     /// Vault segments that another process wrote to and may not have synced.
     pub(super) unsynced: BTreeSet<u64>,
-    pub(super) syncer: Option<Syncer>,
     pub(super) sources: Sources,
     pub(super) options: WriterOptions,
     /// The largest checkpoint this key is known to have signed that is not in the journal.
@@ -229,6 +227,10 @@ impl Writer {
         }
         files::write_at(&self.journal, self.place.offset, &lines.journal)
             .map_err(BookError::io("write", &path))?;
+        if let Some(file) = &file {
+            files::begin_writing(file, end.end, lines.vault.len() as u64);
+            files::begin_writing(&self.journal, self.place.offset, lines.journal.len() as u64);
+        }
         self.sync(end.seg, file.as_ref(), &path)?;
 
         self.place.offset += lines.journal.len() as u64;
@@ -259,22 +261,17 @@ impl Writer {
                 }
             }
         }
-        let synced = match vault {
-            None => self.journal.sync_data(),
-            Some(vault) => {
-                if self.syncer.is_none() {
-                    self.syncer = Some(
-                        Syncer::start()
-                            .map_err(BookError::io("start the thread that syncs for", path))?,
-                    );
-                }
-                match &self.syncer {
-                    Some(syncer) => syncer.sync_both(vault, &self.journal),
-                    None => Err(std::io::Error::other("no thread")),
-                }
-            }
-        };
-        synced.map_err(BookError::io("sync", path))
+        // The payloads first, so that an entry without its payload is rare even after a loss of power. Where the system
+        // took the hint to begin writing, one commit of the file system covers both and the second sync finds its work
+        // done.
+        if let Some(vault) = vault {
+            vault
+                .sync_data()
+                .map_err(BookError::io("sync", &self.layout.vault_segment(number)))?;
+        }
+        self.journal
+            .sync_data()
+            .map_err(BookError::io("sync", path))
     }
 
     /// Begins a new segment at the head.
