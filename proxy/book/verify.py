@@ -193,11 +193,17 @@ class Book:
         self.note = encoded.decode()
         self.checkpoints += 1
 
+    def is_later(self, encoded):
+        try:
+            return checkpoint(encoded, self.origin, self.key)[0] > self.tree.size
+        except (Flaw, ValueError):
+            return False
+
     def segment(self, first, last):
         """Reads one segment. Answers nothing, or (line, what) of bytes after its last checkpoint."""
         path = os.path.join(self.folder, f"{first:020}.jsonl")
         with open(path, "rb") as file:
-            number, good, batch, flaw = 0, 1, self.fresh(), None
+            number, good, end, batch, flaw = 0, 1, 0, self.fresh(), None
             while data := file.readline(MAX_LINE):
                 number += 1
                 try:
@@ -212,7 +218,7 @@ class Book:
                         self.entry(data, batch)
                     elif data.startswith(b"#cp "):
                         self.sign(data[4:], batch)
-                        good, batch = number, self.fresh()
+                        good, end, batch = number, file.tell(), self.fresh()
                     else:
                         raise Flaw("neither an entry nor a checkpoint")
                 except Flaw as error:
@@ -227,17 +233,27 @@ class Book:
                 return None
             at = number if flaw else good + 1
             # A later checkpoint that is signed and larger: what is before it was changed after signing.
+            later, at_end = 0, False
             while flaw and (data := file.readline(MAX_LINE)):
-                if data.startswith(b"#cp ") and data.endswith(b"\n"):
-                    try:
-                        size, _ = checkpoint(data[4:-1], self.origin, self.key)
-                    except (Flaw, ValueError):
-                        continue
-                    if size > self.tree.size:
-                        last = False
-            if flaw and not last:
+                ours = data.startswith(b"#cp ") and data.endswith(b"\n") and self.is_later(data[4:-1])
+                later += ours
+                at_end = ours
+            if later and not (last and later == 1 and at_end and unwritten(file, end)) or flaw and not last:
                 raise SystemExit(answer(31, f"{path} line {at}, entry {self.tree.size} or after it: {flaw}"))
             return path, good + 1, last
+
+
+def unwritten(file, start):
+    """Whether a 512-byte sector, or what of it lies after start, is all zero: the disk lost power before it."""
+    file.seek(0, os.SEEK_END)
+    end, at = file.tell(), start
+    while at < end:
+        after = min((at // 512 + 1) * 512, end)
+        file.seek(at)
+        if not any(file.read(after - at)):
+            return True
+        at = after
+    return False
 
 
 def answer(code, text):
