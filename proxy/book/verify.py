@@ -156,6 +156,8 @@ class Book:
     def entry(self, data, batch):
         entry = members(data)
         tree, last = batch["tree"], batch["last"]
+        if tree.size - self.tree.size >= 4096:
+            raise Flaw("more entries without a checkpoint than a batch can hold")
         if entry["i"] != tree.size:
             raise Flaw(f"the entry says it is number {entry['i']}, expected is {tree.size}")
         if digest(entry["prev"]) != last:

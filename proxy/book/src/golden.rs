@@ -218,23 +218,8 @@ fn the_bytes_of_the_format_do_not_change() {
 fn journals_are_judged_as_their_names_say() {
     let mut seen = 0;
     for (name, bytes) in cases("journals") {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir(dir.path().join("journal")).unwrap();
-        std::fs::copy(testdata("book/BOOK"), dir.path().join("BOOK")).unwrap();
-        std::fs::write(Layout::new(dir.path()).segment(0), bytes).unwrap();
-        let skip = VerifyOptions {
-            payloads: PayloadCheck::Skip,
-            threads: 1,
-            ..VerifyOptions::default()
-        };
-        let report = verify(dir.path(), &skip).unwrap();
         let expected = name.split('-').next().unwrap();
-        assert_eq!(
-            report.verdict().exit_code().to_string(),
-            expected,
-            "{name}: {:?}",
-            report.findings
-        );
+        assert_eq!(judge(&bytes).to_string(), expected, "{name}");
         seen += 1;
     }
     assert!(seen >= 30, "{seen}");
@@ -286,4 +271,64 @@ fn entries_are_judged_as_their_names_say() {
     // A kind without a vector is a kind nobody else can implement.
     assert_eq!(understood, all().iter().map(Body::kind).collect());
     assert_eq!(understood.len(), all().len());
+}
+
+/// Verifies the first segment of the golden book with these bytes in its place.
+fn judge(bytes: &[u8]) -> u8 {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("journal")).unwrap();
+    std::fs::copy(testdata("book/BOOK"), dir.path().join("BOOK")).unwrap();
+    std::fs::write(Layout::new(dir.path()).segment(0), bytes).unwrap();
+    let skip = VerifyOptions {
+        payloads: PayloadCheck::Skip,
+        threads: 1,
+        ..VerifyOptions::default()
+    };
+    verify(dir.path(), &skip).unwrap().verdict().exit_code()
+}
+
+fn golden_segment() -> Vec<u8> {
+    std::fs::read(Layout::new(&testdata("book")).segment(0)).unwrap()
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn b25_no_edit_of_a_journal_is_judged_whole(
+        at in proptest::prelude::any::<proptest::sample::Index>(),
+        cut in 0usize..900,
+        put in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..60),
+    ) {
+        let bytes = golden_segment();
+        let at = at.index(bytes.len());
+        let end = (at + cut).min(bytes.len());
+        let edited = [&bytes[..at], &put, &bytes[end..]].concat();
+        // Cutting at a checkpoint leaves a whole book: only a copy knows better.
+        let is_prefix = bytes.starts_with(&edited);
+        proptest::prop_assume!(edited != bytes);
+        proptest::prop_assert!(judge(&edited) != 0 || is_prefix);
+    }
+
+    #[test]
+    fn b60_no_bytes_panic_a_parser(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..400)) {
+        let text = String::from_utf8_lossy(&bytes);
+        let _ = Note::parse(&bytes).map(|note| crate::Checkpoint::from_note(&note));
+        let _ = Vkey::parse(&text);
+        let _ = Origin::parse(&text);
+        let _ = Entry::parse(&text);
+        let _ = crate::journal::segment::SegmentLine::parse(&[b"#seg ", &bytes[..]].concat());
+        let escaped = crate::escape(&text);
+        proptest::prop_assert!(!escaped.contains(char::is_control));
+        proptest::prop_assert_ne!(judge(&bytes), 0);
+    }
+}
+
+#[test]
+fn a_writer_can_be_moved_to_its_thread() {
+    fn sendable<T: Send>() {}
+    sendable::<crate::Writer>();
+    sendable::<Draft>();
+    sendable::<crate::Committed>();
+    sendable::<crate::BookError>();
 }

@@ -45,7 +45,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Appends a batch of 1 to 4,096 drafts: commits to and seals payloads, assigns indexes, signs one checkpoint, and
+    /// Appends a batch of 1 to 1,024 drafts: commits to and seals payloads, assigns indexes, signs one checkpoint, and
     /// returns when entries, checkpoint and payloads are on disk. One flush, whatever the batch holds.
     ///
     /// # Errors
