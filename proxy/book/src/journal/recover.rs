@@ -67,6 +67,7 @@ impl Writer {
         let journal = files::open_write(&path)?;
         let mut chain = Chain::new(book.origin, vec![book.vkey]);
         let mut place = begin(&journal, &path, first, &mut chain)?;
+        let start = place.offset;
         let mut recent = Recent::default();
         let scan = Scan {
             file: &journal,
@@ -79,6 +80,7 @@ impl Writer {
             lock,
             journal,
             first,
+            start,
             place,
             chain,
             signer,

@@ -28,6 +28,8 @@ pub struct Writer {
     /// The segment written to, the index of its first leaf, and the place after its last checkpoint.
     pub(super) journal: File,
     pub(super) first: u64,
+    /// Bytes of the segment's first line.
+    pub(super) start: u64,
     pub(super) place: Place,
     pub(super) chain: Chain,
     pub(super) signer: Signer,
@@ -187,6 +189,7 @@ impl Writer {
             self.place = recover::link(&journal, &next, self.chain.size(), &self.chain)?;
             self.journal = journal;
             self.first = self.chain.size();
+            self.start = self.place.offset;
         }
         if self.has_pending() {
             self.record_recovery(Vec::new())
@@ -197,7 +200,9 @@ impl Writer {
 
     /// Writes one batch and syncs it. The lock is held and everything before is read.
     pub(super) fn append(&mut self, batch: Vec<Prepared>) -> Result<Committed, BookError> {
-        if self.place.offset >= self.options.segment_bytes && self.chain.size() > self.first {
+        // A first line that states many open calls must be worth its bytes.
+        let written = self.place.offset - self.start;
+        if written >= self.options.segment_bytes.max(self.start) && self.chain.size() > self.first {
             self.rotate()?;
         }
         let objects = batch.iter().map(Prepared::vault_bytes).sum();
@@ -288,6 +293,7 @@ impl Writer {
         files::write_new(&path, &[&line])?;
         self.journal = files::open_write(&path)?;
         self.first = self.chain.size();
+        self.start = line.len() as u64;
         self.place = Place {
             offset: line.len() as u64,
             line: 1,
