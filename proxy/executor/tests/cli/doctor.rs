@@ -26,7 +26,7 @@ const CASES: &[Case] = &[
         harm: |world| fs::write(world.dir().join("executor.json"), "{\"version\":1}").unwrap(),
         check: "executor.json",
         level: "fail",
-        words: "missing field `executor`",
+        words: "missing member `executor`",
     },
     Case {
         name: "newer settings",
