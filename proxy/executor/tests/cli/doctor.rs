@@ -90,6 +90,24 @@ const CASES: &[Case] = &[
         words: "a key that state.db does not know",
     },
     Case {
+        name: "a changed byte",
+        harm: |world| {
+            let journal = fs::read_dir(world.dir().join("book/journal"))
+                .unwrap()
+                .next()
+                .unwrap()
+                .unwrap()
+                .path();
+            let mut bytes = fs::read(&journal).unwrap();
+            let middle = bytes.len() / 2;
+            bytes[middle] ^= 1;
+            fs::write(&journal, bytes).unwrap();
+        },
+        check: "book",
+        level: "fail",
+        words: "",
+    },
+    Case {
         name: "no book",
         harm: |world| fs::remove_file(world.dir().join("book/BOOK")).unwrap(),
         check: "book",
