@@ -8,7 +8,6 @@ use jiff::Timestamp;
 
 use crate::commands::Context;
 use crate::commands::server_check::startable;
-use crate::folder::FolderError;
 use crate::problem::Problem;
 use crate::secrets::Account;
 use crate::settings::{Launch, SecretsKind, Server, Settings, is_off, load};
@@ -501,7 +500,7 @@ fn open_to_others(path: &Path) -> Vec<Found> {
     };
     let mut found = Vec::new();
     if meta.file_type().is_symlink() {
-        found.push(Found::fail(FolderError::Unsafe {
+        found.push(Found::fail(crate::folder::FolderError::Unsafe {
             path: path.to_owned(),
             what: "is a symbolic link".to_owned(),
             remedy: "put the thing itself there; a link could point anywhere".to_owned(),
