@@ -12,6 +12,7 @@
 //! answers [`ports::Failure::Cancelled`], so that every noted call has an outcome.
 
 pub mod answer;
+pub mod availability;
 pub mod catalog;
 pub mod facts;
 pub mod json;
@@ -23,6 +24,8 @@ pub mod refusal;
 pub mod request;
 pub mod serve;
 pub mod steps;
+#[cfg(test)]
+mod tests;
 
 pub use answer::{Answer, Finished, Outcome};
 pub use facts::Facts;

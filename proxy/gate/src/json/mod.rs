@@ -11,4 +11,4 @@ pub use canonical::{canonical, canonical_into};
 pub use edit::{Change, edit, one_line};
 pub use number::{is_exact, is_whole, numbers};
 pub use scan::{Fault, FaultKind, Kind, MAX_DEPTH, check};
-pub use walk::{Elements, Member, Members, decode, elements, member, members};
+pub use walk::{Elements, Member, Members, at_pointer, decode, elements, member, members};

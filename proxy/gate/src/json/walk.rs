@@ -54,6 +54,21 @@ pub fn member<'a>(object: &'a [u8], name: &str) -> Option<&'a [u8]> {
         .map(|member| member.value)
 }
 
+/// The raw value at a JSON Pointer (RFC 6901) of checked text.
+#[must_use]
+pub fn at_pointer<'a>(text: &'a [u8], pointer: &str) -> Option<&'a [u8]> {
+    let mut found = text;
+    for step in pointer.split('/').skip(1) {
+        let name = step.replace("~1", "/").replace("~0", "~");
+        found = match found.first()? {
+            b'{' => member(found, &name)?,
+            b'[' => elements(found).nth(name.parse().ok()?)?,
+            _ => return None,
+        };
+    }
+    Some(found)
+}
+
 /// The text of a checked string literal, quotes included in `literal`. `None` where it is none.
 #[must_use]
 pub fn decode(literal: &[u8]) -> Option<Cow<'_, str>> {

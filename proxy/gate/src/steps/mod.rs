@@ -1,45 +1,125 @@
-//! The order of the flow, as one table. Read nowhere else.
+//! The order of the flow, as one table that also is the typed chain. The order is read nowhere else.
 
-use crate::answer::Answer;
+use crate::answer::{Answer, Outcome};
 use crate::facts::Facts;
 use crate::ports::Ports;
 use crate::request::Request;
 use crate::serve::Listing;
 
+mod authenticate;
+mod call;
+mod charge;
 mod cleared;
+mod ending;
+mod interim;
+mod note;
+mod own;
+mod record;
+mod rights;
+mod run;
+mod shape;
+mod switched_on;
+mod url;
+mod validate;
+mod visible;
 
+use call::{
+    Allowed, Arrived, Authenticated, Call, Charged, Ended, ForServer, Noted, Ran, Recorded, Shaped,
+    SwitchedOn, UrlClean, Validated, Visible,
+};
 pub use cleared::{Cleared, What};
+pub(crate) use rights::Rights;
 
 /// One row of the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Its number in flow.md (the interim step stands for 7 to 11 and carries 11).
+    /// Its number in flow.md. The interim step stands for 7 to 11 and carries 11.
     pub number: u8,
     /// Its key, also the `gate` of the decisions it makes.
     pub key: &'static str,
+    /// What it does.
+    pub title: &'static str,
 }
-pub(crate) async fn run(_facts: &Facts, _ports: Ports<'_>, request: Request) -> Answer {
-    let refusal = crate::Refusal::new(
-        crate::Code::InternalError,
-        0,
-        "the flow is not built yet",
-        "try later",
-    );
-    Answer {
-        request_id: request.request_id,
-        outcome: crate::Outcome::Refused(Box::new(refusal)),
-        rate: None,
+
+/// Emits the table, and the chain in the table's order: a step takes what the row before it gives, so a missing or misplaced row
+/// does not compile.
+macro_rules! steps {
+    (
+        enter: $($number:literal $key:literal $title:literal $module:ident: $from:ident => $to:ident;)*
+        proceed: $($number2:literal $key2:literal $title2:literal $module2:ident: $from2:ident => $to2:ident;)*
+    ) => {
+        /// The order of the flow.
+        pub const STEPS: &[Step] = &[
+            $(Step { number: $number, key: $key, title: $title },)*
+            $(Step { number: $number2, key: $key2, title: $title2 },)*
+        ];
+
+        /// The steps every request passes, lists included.
+        async fn enter(facts: &Facts, ports: &Ports<'_>, call: Call<Arrived>) -> Result<Call<Authenticated>, Ended> {
+            $(let call: Call<$to> = $module::step(facts, ports, { let call: Call<$from> = call; call }).await?;)*
+            Ok(call)
+        }
+
+        /// The steps of a call after those.
+        async fn proceed(facts: &Facts, ports: &Ports<'_>, call: Call<Authenticated>) -> Result<Call<Shaped>, Ended> {
+            $(let call: Call<$to2> = $module2::step(facts, ports, { let call: Call<$from2> = call; call }).await?;)*
+            Ok(call)
+        }
+    };
+}
+
+steps! {
+    enter:
+    1  "switch"       "switched on?"                                 switched_on:  Arrived       => SwitchedOn;
+    2  "url"          "credential in URL"                            url:          SwitchedOn    => UrlClean;
+    3  "authenticate" "key to agent, effective scopes"               authenticate: UrlClean      => Authenticated;
+    proceed:
+    4  "visible"      "tool exists, server on, scope, definition"    visible:      Authenticated => Visible;
+    5  "charge"       "rate limit, cost weighted"                    charge:       Visible       => Charged;
+    5  "own"          "the executor's own tools answer here"         own:          Charged       => ForServer;
+    6  "validate"     "size, strict JSON, closed schema, limits"     validate:     ForServer     => Validated;
+    11 "interim"      "stands for 7 to 11: preview, or refuse"       interim:      Validated     => Allowed;
+    12 "note"         "one use counted, the call is in the book"     note:         Allowed       => Noted;
+    13 "run"          "forward to the server"                        run:          Noted         => Ran;
+    14 "record"       "the outcome is in the book"                   record:       Ran           => Recorded;
+    15 "shape"        "what the transport renders"                   shape:        Recorded      => Shaped;
+}
+
+/// One call through the whole order.
+pub(crate) async fn run(facts: &Facts, ports: Ports<'_>, request: Request) -> Answer {
+    let call = Call::arrive(request, ports.clock.now());
+    let through = match enter(facts, &ports, call).await {
+        Ok(call) => proceed(facts, &ports, call).await,
+        Err(ended) => Err(ended),
+    };
+    match through {
+        Ok(call) => call.into_answer(),
+        Err(ended) => ending::settle(&ports, ended).await,
     }
 }
-pub(crate) async fn discover(_facts: &Facts, _ports: Ports<'_>, _request: Request) -> Listing {
-    let refusal = crate::Refusal::new(
-        crate::Code::InternalError,
-        0,
-        "the flow is not built yet",
-        "try later",
-    );
-    Listing {
-        open: Err(Box::new(refusal)),
-        rate: None,
+
+/// A list: the entering steps, a charge of 1, the tools step 4 lets through.
+pub(crate) async fn discover(facts: &Facts, ports: Ports<'_>, request: Request) -> Listing {
+    let call = Call::arrive(request, ports.clock.now());
+    let listed = match enter(facts, &ports, call).await {
+        Ok(call) => visible::list(facts, &ports, call).await,
+        Err(ended) => Err(ended),
+    };
+    match listed {
+        Ok((open, rate)) => Listing {
+            open: Ok(open),
+            rate,
+        },
+        Err(ended) => {
+            let answer = ending::settle(&ports, ended).await;
+            let refusal = match answer.outcome {
+                Outcome::Refused(refusal) => refusal,
+                _ => Box::new(ending::broken(0, "a list ended without a list")),
+            };
+            Listing {
+                open: Err(refusal),
+                rate: answer.rate,
+            }
+        }
     }
 }

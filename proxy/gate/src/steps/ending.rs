@@ -1,0 +1,188 @@
+//! What an early end owes: a count before step 6, entries from it on. The answer stays what it was.
+
+use std::time::Duration;
+
+use countersign_permission::Hash;
+use jiff::Timestamp;
+
+use super::call::{Base, Ended, How, Subject, Wanted};
+use crate::answer::{Answer, Outcome};
+use crate::ports::{
+    CallNote, CountedRefusal, DecisionNote, Durability, Ended as CallEnd, Note, OutcomeNote, Ports,
+    Verdict,
+};
+use crate::refusal::{Code, Refusal};
+
+/// Writes what is owed and makes the answer.
+pub(super) async fn settle(ports: &Ports<'_>, ended: Ended) -> Answer {
+    let Ended { base, how } = ended;
+    let outcome = match how {
+        How::Counted { refusal, agent } => {
+            let counted = CountedRefusal {
+                agent: agent.as_deref(),
+                code: refusal.code,
+                at: base.arrived,
+            };
+            let note = ports.store.count_refusal(counted).await;
+            Outcome::Refused(Box::new(with_detail(
+                refusal,
+                note.err().map(|error| error.to_string()),
+            )))
+        }
+        How::Plain { refusal } => Outcome::Refused(Box::new(refusal)),
+        How::Own { finished } => Outcome::Finished(finished),
+        How::Refused {
+            refusal,
+            subject,
+            mut decisions,
+        } => {
+            decisions.push(denial(&refusal, &subject));
+            let end = (CallEnd::Refused, Some(refusal.code));
+            let written = write(ports, &base, &subject, decisions, end).await;
+            Outcome::Refused(Box::new(with_detail(refusal, written.err())))
+        }
+        How::Finished {
+            finished,
+            subject,
+            decisions,
+            ended,
+        } => match write(ports, &base, &subject, decisions, (ended, None)).await {
+            Ok(()) => Outcome::Finished(finished),
+            Err(detail) => Outcome::Refused(Box::new(unrecorded(12).because(detail))),
+        },
+    };
+    Answer {
+        request_id: base.request.request_id,
+        outcome,
+        rate: base.rate,
+    }
+}
+
+/// The `call` entry of a subject.
+pub(super) fn call_note(base: &Base, subject: &Subject) -> CallNote {
+    let agent = subject.who.agent();
+    let (server, definition) = match &subject.target {
+        Wanted::Tool(tool) => (tool.server.to_string(), Some(tool.definition)),
+        Wanted::Method { server, .. } => (server.to_string(), None),
+        Wanted::Whoami => (String::new(), None),
+    };
+    CallNote {
+        call_id: base.request.call_id.clone(),
+        request_id: base.request.request_id.clone(),
+        at: base.arrived,
+        agent: agent.map(|agent| agent.facts.name.clone()),
+        key_prefix: agent.map(|agent| agent.facts.key_prefix.clone()),
+        via: base.request.via,
+        client: base.request.client.clone(),
+        server,
+        tool: subject.target.name().to_string(),
+        kind: subject.kind,
+        definition,
+        permission: policy(subject),
+        purpose: "call",
+        rows: subject.rows,
+        received: subject.received.clone(),
+        sent: if subject.sent == subject.received {
+            None
+        } else {
+            subject.sent.clone()
+        },
+    }
+}
+
+/// The document decisions are made under.
+pub(super) fn policy(subject: &Subject) -> Option<Hash> {
+    subject
+        .who
+        .agent()
+        .and_then(|agent| agent.permission())
+        .map(|permission| permission.document)
+}
+
+/// The book cannot take the entry: nothing was forwarded.
+pub(super) fn unrecorded(step: u8) -> Refusal {
+    Refusal::new(
+        Code::RecordUnavailable,
+        step,
+        "the record cannot be written, so the call was not forwarded",
+        "Tell the person that the record cannot be written; try again once that is repaired.",
+    )
+}
+
+/// Ours, generic; the detail is for the log.
+pub(super) fn broken(step: u8, detail: impl Into<String>) -> Refusal {
+    let next = "Try once more; if it happens again, tell the person.";
+    Refusal::new(
+        Code::InternalError,
+        step,
+        "something failed inside the executor",
+        next,
+    )
+    .because(detail)
+}
+
+/// From `from` to `to`, never negative.
+pub(super) fn span(from: Timestamp, to: Timestamp) -> Duration {
+    Duration::try_from(to.duration_since(from)).unwrap_or(Duration::ZERO)
+}
+
+async fn write(
+    ports: &Ports<'_>,
+    base: &Base,
+    subject: &Subject,
+    decisions: Vec<DecisionNote>,
+    (ended, code): (CallEnd, Option<Code>),
+) -> Result<(), String> {
+    let at = ports.clock.now();
+    let outcome = OutcomeNote {
+        call_id: base.request.call_id.clone(),
+        at,
+        ended,
+        code,
+        result: None,
+        duration: span(base.arrived, at),
+    };
+    let note = Note {
+        call: call_note(base, subject),
+        decisions,
+        outcome: Some(outcome),
+        durability: Durability::Batched,
+    };
+    ports
+        .book
+        .note(note)
+        .await
+        .map_err(|error| error.to_string())
+}
+
+fn denial(refusal: &Refusal, subject: &Subject) -> DecisionNote {
+    let step = super::STEPS
+        .iter()
+        .rfind(|step| step.number == refusal.step);
+    let text = |member: &str| {
+        refusal
+            .context
+            .get(member)
+            .and_then(|value| value.as_str())
+            .map(String::from)
+    };
+    DecisionNote {
+        gate: step.map_or("executor", |step| step.key),
+        rule: text("rule").unwrap_or_else(|| refusal.code.text().to_string()),
+        verdict: Verdict::Deny,
+        policy: policy(subject),
+        aim: text("limit").or_else(|| text("pointer")),
+    }
+}
+
+fn with_detail(mut refusal: Refusal, detail: Option<String>) -> Refusal {
+    if let Some(detail) = detail {
+        let before = refusal
+            .detail
+            .take()
+            .map(|before| format!("{before}; "))
+            .unwrap_or_default();
+        refusal.detail = Some(format!("{before}{detail}"));
+    }
+    refusal
+}

@@ -1,0 +1,7 @@
+//! The whole flow over ports in memory.
+
+mod flow;
+mod rates;
+mod rights;
+mod validation;
+mod world;

@@ -1,0 +1,463 @@
+//! One executor in memory: two servers, one agent, every port a list that can be looked at.
+
+use std::collections::{BTreeMap, HashMap};
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use countersign_permission::{
+    Development, Kind, Mode, Permission, ServerView, SettingsView, ToolView, development,
+};
+use jiff::Timestamp;
+
+use crate::answer::{Answer, Outcome};
+use crate::catalog::{Catalog, Tool, Validators};
+use crate::facts::{
+    AgentFacts, DisabledList, ExecutorFacts, Facts, FirstSeen, Parts, ServerFacts, ToolSettings,
+};
+use crate::key::{KeyText, Pepper};
+use crate::ports::{
+    Book, BookError, Charge, Clock, CountedRefusal, Durability, KeyRecord, Note, OutcomeNote,
+    Pending, Ports, Ran, Registry, Store, StoreError, Upstream, UseClaim, Uses,
+};
+use crate::rate::{Buckets, Charged, Level, take};
+use crate::request::{Arguments, Audience, Request, Target};
+use crate::serve::Listing;
+use crate::steps::Cleared;
+
+pub struct World {
+    pub parts: Parts,
+    pub catalogs: BTreeMap<String, Catalog>,
+    pub memory: Memory,
+    pub key: KeyText,
+    pepper: Pepper,
+}
+
+#[derive(Default)]
+pub struct Memory {
+    pub keys: Mutex<HashMap<String, KeyRecord>>,
+    pub levels: Mutex<HashMap<String, Level>>,
+    pub refusals: Mutex<Vec<(Option<String>, &'static str)>>,
+    pub uses: Mutex<u64>,
+    pub notes: Mutex<Vec<Note>>,
+    pub outcomes: Mutex<Vec<(OutcomeNote, Durability)>>,
+    pub sent: Mutex<Vec<(String, Option<String>)>>,
+    pub asked: Mutex<usize>,
+    /// What happened, in order: `key`, `charge`, `resolve`, `uses`, `use`, `note`, `run`, `record`.
+    pub trail: Mutex<Vec<&'static str>>,
+    pub answer: Mutex<Option<Ran>>,
+    pub book_fails: Mutex<Option<&'static str>>,
+    pub store_fails: Mutex<bool>,
+}
+
+pub const NOW: &str = "2026-11-30T12:00:00Z";
+pub const TOOLS: &str = r##"[
+ {"name":"look","inputSchema":{"type":"object","properties":{"path":{"type":"string"},"n":{"type":"number"},"list":{"type":"array"}}}},
+ {"name":"put","inputSchema":{"type":"object","properties":{"path":{"type":"string"},"rows":{"type":"array"},"more":{"type":"array"},"deep":{"type":"object"},"n":{"type":"integer"}}}},
+ {"name":"open_put","inputSchema":{"type":"object"}},
+ {"name":"own_dry","inputSchema":{"type":"object","properties":{"dry_run":{"type":"string"}}}},
+ {"name":"strange","inputSchema":{"type":"string"}}
+]"##;
+
+impl World {
+    pub fn new() -> Self {
+        let key = KeyText::make([1; 8], [2; 32]);
+        let pepper = Pepper::new([3; 32]);
+        let prefix = key.prefix().unwrap().to_string();
+        let record = KeyRecord {
+            agent: "claude".into(),
+            mac: key.mac(&pepper),
+            scopes: None,
+            expires_at: None,
+            revoked_at: None,
+        };
+        let memory = Memory::default();
+        memory.keys.lock().unwrap().insert(prefix.clone(), record);
+        let read = ToolSettings {
+            kind: Kind::Read,
+            ..ToolSettings::default()
+        };
+        let tools = BTreeMap::from([("look".to_string(), read)]);
+        let servers = ["files", "mail"]
+            .map(|name| ServerFacts {
+                name: name.into(),
+                enabled: true,
+                tools: tools.clone(),
+            })
+            .to_vec();
+        let agent = AgentFacts {
+            name: "claude".into(),
+            key_prefix: prefix,
+            scopes: None,
+            expires_at: None,
+            mode: Mode::Auto,
+            requires_approval: false,
+            has_write_policy: false,
+            permission: None,
+        };
+        let parts = Parts {
+            generation: 1,
+            executor: ExecutorFacts {
+                id: "id".into(),
+                name: "test".into(),
+                development: Development::Yes,
+            },
+            enabled: true,
+            maintenance: false,
+            servers,
+            agents: BTreeMap::from([("claude".to_string(), Arc::new(agent))]),
+            disabled_tools: DisabledList::Names(Default::default()),
+            disabled_servers: DisabledList::Names(Default::default()),
+            buckets: Buckets::default(),
+            first_seen: Arc::default(),
+        };
+        let mut world = Self {
+            parts,
+            catalogs: BTreeMap::new(),
+            memory,
+            key,
+            pepper,
+        };
+        world.rebuild();
+        world
+    }
+
+    /// With other settings for one tool of `files`.
+    pub fn with_tool(tool: &str, change: impl FnOnce(&mut ToolSettings)) -> Self {
+        let mut world = Self::new();
+        world.tool(tool, change);
+        world
+    }
+
+    pub fn tool(&mut self, tool: &str, change: impl FnOnce(&mut ToolSettings)) {
+        change(
+            self.parts.servers[0]
+                .tools
+                .entry(tool.to_string())
+                .or_default(),
+        );
+        self.rebuild();
+    }
+
+    pub fn agent(&mut self, change: impl FnOnce(&mut AgentFacts)) {
+        let agent = self.parts.agents.get_mut("claude").unwrap();
+        change(Arc::make_mut(agent));
+    }
+
+    /// Catalogs, pins and the development permission anew from the settings.
+    pub fn rebuild(&mut self) {
+        let items: Vec<Box<serde_json::value::RawValue>> = serde_json::from_str(TOOLS).unwrap();
+        let items: Vec<_> = items
+            .iter()
+            .map(|item| Bytes::copy_from_slice(item.get().as_bytes()))
+            .collect();
+        let mut first_seen = FirstSeen::new();
+        for server in &self.parts.servers {
+            let catalog = Catalog::build(server, &items, &mut Validators::default());
+            let pins = catalog
+                .tools
+                .iter()
+                .map(|tool| (tool.name.to_string(), tool.definition))
+                .collect();
+            first_seen.insert(server.name.to_string(), pins);
+            self.catalogs.insert(server.name.to_string(), catalog);
+        }
+        self.parts.first_seen = Arc::new(first_seen);
+        let permission = Arc::new(self.development());
+        self.agent(|agent| agent.permission = Some(permission));
+    }
+
+    fn development(&self) -> Permission {
+        let servers = self.parts.servers.iter().map(|server| ServerView {
+            name: &server.name,
+            tools: server
+                .tools
+                .iter()
+                .map(|(name, set)| ToolView {
+                    name,
+                    kind: set.kind,
+                    scope: set.scope.as_deref(),
+                    limits: set.limits,
+                    arguments: &set.arguments,
+                })
+                .collect(),
+        });
+        let agent = &self.parts.agents["claude"];
+        development(&SettingsView {
+            executor: "id",
+            agent: "claude",
+            key: &agent.key_prefix,
+            mode: agent.mode,
+            servers: servers.collect(),
+        })
+        .unwrap()
+    }
+
+    pub fn request(&self, tool: &str, arguments: &str) -> Request {
+        let arguments = match arguments {
+            "" => Arguments::Missing,
+            "null" => Arguments::Null,
+            text => Arguments::Raw(Bytes::copy_from_slice(text.as_bytes())),
+        };
+        Request {
+            request_id: "r1".into(),
+            call_id: "c1".into(),
+            audience: Audience::Agent,
+            credential: Some(self.key.clone()),
+            url: None,
+            network: None,
+            via: "stdio",
+            server: Some("files".into()),
+            target: Target::Tool(tool.to_string()),
+            arguments,
+            idempotency_header: None,
+            client: None,
+        }
+    }
+
+    pub fn public(&self, tool: &str, arguments: &str) -> Request {
+        Request {
+            audience: Audience::Public,
+            credential: None,
+            network: Some("192.0.2.1".parse().unwrap()),
+            ..self.request(tool, arguments)
+        }
+    }
+
+    pub fn send(&self, request: Request) -> Answer {
+        let facts = Facts::new(self.parts.clone()).unwrap();
+        block_on(crate::serve::call(&facts, self.ports(), request))
+    }
+
+    pub fn list(&self, request: Request) -> Listing {
+        let facts = Facts::new(self.parts.clone()).unwrap();
+        block_on(crate::serve::list(&facts, self.ports(), request))
+    }
+
+    /// A call; the code it was refused with, or `ok`, `error`, `finished`, `cancelled`.
+    pub fn call(&self, tool: &str, arguments: &str) -> &'static str {
+        code(&self.send(self.request(tool, arguments)))
+    }
+
+    pub fn trail(&self) -> String {
+        std::mem::take(&mut *self.memory.trail.lock().unwrap()).join(" ")
+    }
+
+    /// Units gone from a bucket.
+    pub fn spent(&self, class: &str, size: u64) -> u64 {
+        let levels = self.memory.levels.lock().unwrap();
+        levels
+            .iter()
+            .filter(|(name, _)| name.starts_with(class))
+            .map(|(_, level)| size - level.milliunits / 1000)
+            .sum()
+    }
+
+    fn ports(&self) -> Ports<'_> {
+        Ports {
+            store: &self.memory,
+            book: &self.memory,
+            upstream: &self.memory,
+            registry: self,
+            clock: self,
+            pepper: &self.pepper,
+        }
+    }
+}
+
+/// What an answer came to.
+pub fn code(answer: &Answer) -> &'static str {
+    match &answer.outcome {
+        Outcome::Result {
+            is_error: false, ..
+        } => "ok",
+        Outcome::Result { is_error: true, .. } | Outcome::ProtocolError { .. } => "error",
+        Outcome::Finished(_) => "finished",
+        Outcome::Refused(refusal) => {
+            assert!(!refusal.next_actions.is_empty());
+            refusal.code.text()
+        }
+        Outcome::Cancelled => "cancelled",
+    }
+}
+
+pub fn block_on<T>(future: impl Future<Output = T> + Send) -> T {
+    let mut future = Box::pin(future);
+    match future
+        .as_mut()
+        .poll(&mut Context::from_waker(Waker::noop()))
+    {
+        Poll::Ready(value) => value,
+        Poll::Pending => panic!("ports in memory never wait"),
+    }
+}
+
+fn ready<'a, T: Send + 'a>(value: T) -> Pending<'a, T> {
+    Box::pin(std::future::ready(value))
+}
+
+impl Memory {
+    fn step(&self, name: &'static str) {
+        self.trail.lock().unwrap().push(name);
+    }
+
+    fn store_state(&self) -> Result<(), StoreError> {
+        if *self.store_fails.lock().unwrap() {
+            Err(StoreError {
+                detail: "disk full at /secret".into(),
+            })
+        } else {
+            Ok(())
+        }
+    }
+
+    fn used(&self, claim: &UseClaim<'_>, add: u64) -> Result<Uses, StoreError> {
+        self.store_state()?;
+        let mut uses = self.uses.lock().unwrap();
+        if claim.limits.max_calls.is_some_and(|most| *uses >= most) {
+            return Ok(Uses::MaxCalls);
+        }
+        if claim
+            .limits
+            .rate
+            .is_some_and(|rate| *uses >= u64::from(rate.max))
+        {
+            return Ok(Uses::Rate {
+                free_at: NOW.parse().unwrap(),
+            });
+        }
+        *uses += add;
+        Ok(Uses::Allowed)
+    }
+}
+
+impl Store for Memory {
+    fn key<'a>(&'a self, prefix: &'a str) -> Pending<'a, Result<Option<KeyRecord>, StoreError>> {
+        self.step("key");
+        ready(
+            self.store_state()
+                .map(|()| self.keys.lock().unwrap().get(prefix).cloned()),
+        )
+    }
+
+    fn charge<'a>(&'a self, charge: Charge<'a>) -> Pending<'a, Result<Charged, StoreError>> {
+        self.step("charge");
+        let mut levels = self.levels.lock().unwrap();
+        let name = format!("{}:{}", charge.bucket.class(), charge.bucket.owner());
+        let (charged, level) = take(
+            levels.get(&name).copied(),
+            charge.size,
+            charge.units,
+            charge.now,
+        );
+        levels.insert(name, level);
+        ready(self.store_state().map(|()| charged))
+    }
+
+    fn balance<'a>(&'a self, charge: Charge<'a>) -> Pending<'a, Result<Charged, StoreError>> {
+        let name = format!("{}:{}", charge.bucket.class(), charge.bucket.owner());
+        ready(Ok(take(
+            self.levels.lock().unwrap().get(&name).copied(),
+            charge.size,
+            0,
+            charge.now,
+        )
+        .0))
+    }
+
+    fn count_refusal<'a>(
+        &'a self,
+        refusal: CountedRefusal<'a>,
+    ) -> Pending<'a, Result<(), StoreError>> {
+        self.refusals
+            .lock()
+            .unwrap()
+            .push((refusal.agent.map(String::from), refusal.code.text()));
+        ready(Ok(()))
+    }
+
+    fn uses_left<'a>(&'a self, claim: UseClaim<'a>) -> Pending<'a, Result<Uses, StoreError>> {
+        self.step("uses");
+        ready(self.used(&claim, 0))
+    }
+
+    fn count_use<'a>(&'a self, claim: UseClaim<'a>) -> Pending<'a, Result<Uses, StoreError>> {
+        self.step("use");
+        ready(self.used(&claim, 1))
+    }
+}
+
+impl Book for Memory {
+    fn note(&self, note: Note) -> Pending<'_, Result<(), BookError>> {
+        self.step("note");
+        if *self.book_fails.lock().unwrap() == Some("note") {
+            return ready(Err(BookError {
+                detail: "disk full at /secret".into(),
+            }));
+        }
+        self.notes.lock().unwrap().push(note);
+        ready(Ok(()))
+    }
+
+    fn record(
+        &self,
+        outcome: OutcomeNote,
+        durability: Durability,
+    ) -> Pending<'_, Result<(), BookError>> {
+        self.step("record");
+        if *self.book_fails.lock().unwrap() == Some("record") {
+            return ready(Err(BookError {
+                detail: "disk full at /secret".into(),
+            }));
+        }
+        self.outcomes.lock().unwrap().push((outcome, durability));
+        ready(Ok(()))
+    }
+}
+
+impl Upstream for Memory {
+    fn run(&self, cleared: Cleared) -> Pending<'_, Ran> {
+        self.step("run");
+        let arguments = cleared
+            .arguments()
+            .map(|text| String::from_utf8(text.to_vec()).unwrap());
+        self.sent
+            .lock()
+            .unwrap()
+            .push((format!("{:?}", cleared.what()), arguments));
+        let result = Ran::Result {
+            body: Bytes::from_static(br#"{"content":[ ]}"#),
+            is_error: false,
+        };
+        ready(self.answer.lock().unwrap().clone().unwrap_or(result))
+    }
+}
+
+impl Registry for World {
+    fn resolve(&self, server: Option<&str>, name: &str) -> Option<Arc<Tool>> {
+        self.memory.step("resolve");
+        *self.memory.asked.lock().unwrap() += 1;
+        let (server, name) = match server {
+            Some(server) => (server, name),
+            None => name.split_once("__")?,
+        };
+        self.catalogs.get(server)?.find(name).cloned()
+    }
+
+    fn tools(&self, server: Option<&str>) -> Vec<Arc<Tool>> {
+        let catalogs = self
+            .catalogs
+            .iter()
+            .filter(|(name, _)| server.is_none_or(|server| server == *name));
+        catalogs
+            .flat_map(|(_, catalog)| catalog.tools.clone())
+            .collect()
+    }
+}
+
+impl Clock for World {
+    fn now(&self) -> Timestamp {
+        NOW.parse().unwrap()
+    }
+}
