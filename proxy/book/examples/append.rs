@@ -1,6 +1,9 @@
 //! `cargo run --release -p countersign-book --example append [FOLDER]`: what a durable entry costs beside a bare write and
 //! sync of the same bytes on the same disk, and how fast a book is verified. Ratios of one run; nothing is judged here.
-#![allow(clippy::disallowed_methods, reason = "a measurement takes time and files itself")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a measurement takes time and files itself"
+)]
 #![allow(clippy::unwrap_used, reason = "a measurement that fails may end")]
 
 use std::fs::{File, OpenOptions};
@@ -9,8 +12,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use countersign_book::{
-    Actor, Call, CallId, Draft, Effect, Field, NewBook, Origin, Outcome, Payload, Signer, Sources, Status, VaultKey,
-    VerifyOptions, Writer, WriterOptions, create, verify,
+    Actor, Call, CallId, Draft, Effect, Field, NewBook, Origin, Outcome, Payload, Signer, Sources,
+    Status, VaultKey, VerifyOptions, Writer, WriterOptions, create, verify,
 };
 
 const ROUNDS: usize = 400;
@@ -19,9 +22,16 @@ fn main() {
     let place = std::env::args().nth(1).unwrap_or_else(|| ".".into());
     let dir = tempfile::tempdir_in(place).unwrap();
     let floor = bare(dir.path(), 1, 950);
-    println!("{:<44} {:>9} {:>9} {:>7} {:>9}", "400 times", "p50 µs", "p99 µs", "ratio", "cpu µs");
+    println!(
+        "{:<44} {:>9} {:>9} {:>7} {:>9}",
+        "400 times", "p50 µs", "p99 µs", "ratio", "cpu µs"
+    );
     row("bare write + sync of 950 B", &floor, &floor);
-    row("bare, two files one after the other", &bare(dir.path(), 2, 475), &floor);
+    row(
+        "bare, two files one after the other",
+        &bare(dir.path(), 2, 475),
+        &floor,
+    );
     for (name, payload, batch) in [
         ("one call, no payload", None, 1),
         ("one call, 100 B payload in the vault", Some(100), 1),
@@ -34,19 +44,33 @@ fn main() {
         let path = dir.path().join(format!("verify {batch}"));
         let mut writer = writer(&path);
         for n in 0..count / batch {
-            writer.commit((0..batch).map(|m| Draft::new(call((n * batch + m) as u64))).collect()).unwrap();
-            writer.commit((0..batch).map(|m| ended((n * batch + m) as u64)).collect()).unwrap();
+            writer
+                .commit(
+                    (0..batch)
+                        .map(|m| Draft::new(call((n * batch + m) as u64)))
+                        .collect(),
+                )
+                .unwrap();
+            writer
+                .commit((0..batch).map(|m| ended((n * batch + m) as u64)).collect())
+                .unwrap();
         }
         let started = Instant::now();
         let report = verify(&path, &VerifyOptions::default()).unwrap();
         let took = started.elapsed();
         assert_eq!(report.verdict().exit_code(), 0);
         let speed = report.bytes as f64 / 1e6 / took.as_secs_f64();
-        println!("verify {:>7} entries, {name:<16} {speed:>8.0} MB/s, {took:?}", report.size);
+        println!(
+            "verify {:>7} entries, {name:<16} {speed:>8.0} MB/s, {took:?}",
+            report.size
+        );
         drop(writer);
         let started = Instant::now();
         open(&path);
-        println!("open its last segment                      {:?}", started.elapsed());
+        println!(
+            "open its last segment                      {:?}",
+            started.elapsed()
+        );
     }
 }
 
@@ -63,7 +87,11 @@ fn row(name: &str, times: &Times, floor: &Times) {
     };
     let cpu = times.cpu.as_secs_f64() * 1e6 / times.each.len() as f64;
     let ratio = at(times, 50) / at(floor, 50);
-    println!("{name:<44} {:>9.0} {:>9.0} {ratio:>7.2} {cpu:>9.0}", at(times, 50), at(times, 99));
+    println!(
+        "{name:<44} {:>9.0} {:>9.0} {ratio:>7.2} {cpu:>9.0}",
+        at(times, 50),
+        at(times, 99)
+    );
 }
 
 fn time(mut act: impl FnMut(usize)) -> Times {
@@ -75,18 +103,32 @@ fn time(mut act: impl FnMut(usize)) -> Times {
             started.elapsed()
         })
         .collect();
-    Times { each, cpu: cpu() - before }
+    Times {
+        each,
+        cpu: cpu() - before,
+    }
 }
 
 /// Time this thread ran, where the system says so.
 fn cpu() -> Duration {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    Duration::from_nanos(stat.split(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0))
+    Duration::from_nanos(
+        stat.split(' ')
+            .next()
+            .and_then(|n| n.parse().ok())
+            .unwrap_or(0),
+    )
 }
 
 fn bare(dir: &Path, files: usize, bytes: usize) -> Times {
     let mut files: Vec<File> = (0..files)
-        .map(|n| OpenOptions::new().create(true).append(true).open(dir.join(format!("bare-{n}"))).unwrap())
+        .map(|n| {
+            OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(dir.join(format!("bare-{n}")))
+                .unwrap()
+        })
         .collect();
     let bytes = vec![b'x'; bytes];
     time(|_| {
@@ -118,7 +160,9 @@ fn sources() -> Sources {
         // Not random: only measured.
         entropy: Box::new(move |bytes| {
             for byte in bytes {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
                 *byte = (state >> 33) as u8;
             }
             Ok(())

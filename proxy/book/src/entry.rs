@@ -87,7 +87,7 @@ pub struct Entry {
     pub kind: String,
     /// Time as written: RFC 3339, UTC, milliseconds.
     pub time: String,
-    /// The typed body; nothing when version, kind or a member is not understood.
+    /// The typed body; nothing when version, kind or a member is not understood or the line is not canonical.
     pub body: Option<Body>,
     /// The line as stored: the leaf's bytes. From a file, so never print it without [`crate::escape`].
     pub line: String,
@@ -239,20 +239,23 @@ impl Entry {
     ///
     /// # Errors
     /// When the line does not have the members every entry has.
-    pub fn parse(line: &str) -> Result<Self, serde_json::Error> {
-        let common: Common<'_> = serde_json::from_str(line)?;
-        let body = if common.v == VERSION {
-            Body::parse(&common.k, line)
-        } else {
-            None
-        };
+    pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
+        let common: Common<'_> = serde_json::from_str(text)?;
+        // A line that is not the canonical form of what it says (a member twice, other spacing) is shown as not
+        // understood: a reader may have taken it for something else.
+        let body = Body::parse(&common.k, text)
+            .filter(|_| common.v == VERSION)
+            .filter(|body| {
+                line(body, common.i, common.prev, &common.ts)
+                    .is_ok_and(|line| line == text.as_bytes())
+            });
         Ok(Self {
             index: common.i,
             kind: common.k.into_owned(),
             time: common.ts.into_owned(),
             body,
-            leaf: leaf_hash(line.as_bytes()),
-            line: line.to_owned(),
+            leaf: leaf_hash(text.as_bytes()),
+            line: text.to_owned(),
         })
     }
 }
@@ -339,5 +342,60 @@ pub(crate) fn slot(body: &mut Body, field: Field) -> Option<&mut Option<Commitme
         (Body::Call(call), Field::Sent) => Some(&mut call.sent),
         (Body::Outcome(outcome), Field::Result) => Some(&mut outcome.result),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn b9_integers_beyond_the_safe_range_are_strings() {
+        for (value, text) in [
+            (0, "0"),
+            (MAX_SAFE, "9007199254740991"),
+            (MAX_SAFE + 1, "\"9007199254740992\""),
+            (MAX_SAFE + 2, "\"9007199254740993\""),
+            (u64::MAX, "\"18446744073709551615\""),
+        ] {
+            assert_eq!(serde_jcs::to_string(&Count(value)).unwrap(), text);
+            assert_eq!(serde_json::from_str::<Count>(text).unwrap(), Count(value));
+        }
+        for bad in [
+            "9007199254740992",
+            "\"7\"",
+            "1.5",
+            "-1",
+            "\"09007199254740993\"",
+            "null",
+        ] {
+            assert!(serde_json::from_str::<Count>(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn call_ids_are_ulids() {
+        assert!(CallId::parse("7ZZZZZZZZZZZZZZZZZZZZZZZZZ").is_ok());
+        for bad in [
+            "",
+            "01ARZ3NDEKTSV4RRFFQ69G5FA",
+            "01arz3ndektsv4rrffq69g5fav",
+            "8ZZZZZZZZZZZZZZZZZZZZZZZZZ",
+            "01ARZ3NDEKTSV4RRFFQ69G5FAU",
+        ] {
+            assert!(CallId::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn b8_a_supplementary_plane_key_does_not_reorder_text() {
+        let mut outcome = crate::kinds::Outcome::new(
+            CallId::parse("01ARZ3NDEKTSV4RRFFQ69G5FAV").unwrap(),
+            crate::kinds::Status::Error,
+        );
+        outcome.why = Some("\u{1f600}\u{e000}\u{7f}\u{1b}\"\\/\u{2028}\n".into());
+        let line = line(&outcome.into(), 0, NO_PREV, "t").unwrap();
+        let expected = "\"why\":\"\u{1f600}\u{e000}\u{7f}\\u001b\\\"\\\\/\u{2028}\\n\"}";
+        assert!(String::from_utf8(line).unwrap().ends_with(expected));
     }
 }

@@ -158,11 +158,11 @@ pub(crate) fn make_dirs(path: &Path) -> Result<(), BookError> {
 
 /// Writes a file that was not there: under another name first, synced, renamed, its folder synced.
 pub(crate) fn write_new(path: &Path, parts: &[&[u8]]) -> Result<(), BookError> {
-    copy_new(path, &mut parts.concat().as_slice())
+    copy_new(path, parts.concat().as_slice())
 }
 
-/// As [`write_new`], from a reader.
-pub(crate) fn copy_new(path: &Path, source: &mut dyn Read) -> Result<(), BookError> {
+/// As [`write_new`], from a reader, which may read the file that is replaced.
+pub(crate) fn copy_new(path: &Path, mut source: impl Read) -> Result<(), BookError> {
     let fail = |action| BookError::io(action, path);
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".tmp");
@@ -173,9 +173,10 @@ pub(crate) fn copy_new(path: &Path, source: &mut dyn Read) -> Result<(), BookErr
         .truncate(true)
         .open(&temporary)
         .map_err(fail("make"))?;
-    io::copy(source, &mut file).map_err(fail("write"))?;
+    io::copy(&mut source, &mut file).map_err(fail("write"))?;
     file.sync_all().map_err(fail("sync"))?;
-    drop(file);
+    // Some systems refuse to rename over a file that is open.
+    drop((file, source));
     fs::rename(&temporary, path).map_err(fail("rename"))?;
     sync_dir(path.parent().unwrap_or(path))
 }
@@ -275,6 +276,20 @@ pub(crate) fn read_at(mut file: &File, offset: u64, buffer: &mut [u8]) -> io::Re
 pub(crate) fn write_at(mut file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
     file.seek(SeekFrom::Start(offset))?;
     file.write_all(bytes)
+}
+
+/// Asks the system to begin writing these bytes of the file out, so that the sync that follows finds them under way. A
+/// hint: nothing depends on it but time.
+pub(crate) fn begin_writing(file: &File, offset: u64, length: u64) {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::fs::fadvise(
+        file,
+        offset,
+        std::num::NonZeroU64::new(length),
+        rustix::fs::Advice::DontNeed,
+    );
+    #[cfg(not(target_os = "linux"))]
+    let _ = (file, offset, length);
 }
 
 fn private() -> OpenOptions {

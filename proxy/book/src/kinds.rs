@@ -16,6 +16,7 @@ macro_rules! kinds {
         /// The body of an entry: its kind and the members of that kind.
         #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
         #[serde(tag = "k")]
+        #[allow(clippy::large_enum_variant, reason = "most entries are calls, the largest kind")]
         pub enum Body {
             $(#[doc = concat!("Kind `", $name, "`.")] #[serde(rename = $name)] $variant($variant),)+
         }

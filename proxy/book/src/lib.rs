@@ -13,6 +13,9 @@ mod entry;
 mod error;
 mod facts;
 mod files;
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "vectors are files")]
+mod golden;
 mod journal;
 mod key;
 mod kinds;

@@ -302,13 +302,16 @@ mod tests {
         let (a, b, c) = (key(1), key(2), key(3));
         let note = Note::parse(sign("x\n", &[(&a.0, &a.1), (&b.0, &b.1)]).as_bytes()).unwrap();
         let check = |keys: &[Vkey]| note.verify(keys);
-        assert_eq!(check(&[a.0.clone()]), Ok(()));
+        assert_eq!(check(std::slice::from_ref(&a.0)), Ok(()));
         assert_eq!(check(&[b.0.clone(), a.0.clone()]), Ok(()));
-        assert_eq!(check(&[c.0.clone()]), Err(NoteError::NoKnownKey));
+        assert_eq!(
+            check(std::slice::from_ref(&c.0)),
+            Err(NoteError::NoKnownKey)
+        );
         // A known key with a bad signature rejects the note, whatever the others say.
         let forged = sign("x\n", &[(&a.0, &a.1), (&b.0, &c.1)]);
         let forged = Note::parse(forged.as_bytes()).unwrap();
-        assert_eq!(forged.verify(&[a.0.clone()]), Ok(()));
+        assert_eq!(forged.verify(std::slice::from_ref(&a.0)), Ok(()));
         assert!(matches!(
             forged.verify(&[a.0, b.0]),
             Err(NoteError::BadSignature(_))

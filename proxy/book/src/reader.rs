@@ -11,6 +11,7 @@ use crate::entry::{CallId, Entry};
 use crate::error::{BookError, Damage};
 use crate::files::{self, Lines};
 use crate::journal::BookFile;
+use crate::journal::chain::MAX_UNSIGNED;
 use crate::journal::layout::Layout;
 use crate::journal::segment::{CP, SEG};
 use crate::key::VaultKey;
@@ -200,7 +201,7 @@ impl Reader {
         let mut next = first;
         while let Some(line) = lines.next().map_err(io())? {
             let bytes = lines.bytes();
-            if !line.whole {
+            if !line.whole || unsigned.len() as u64 > MAX_UNSIGNED {
                 return Ok(());
             }
             if bytes.starts_with(b"{") {

@@ -12,6 +12,7 @@
 //! answers [`ports::Failure::Cancelled`], so that every noted call has an outcome.
 
 pub mod answer;
+pub mod availability;
 pub mod catalog;
 pub mod facts;
 pub mod json;

@@ -103,12 +103,12 @@ pub struct Refusal {
     /// What can be done, at least one.
     pub next_actions: Vec<String>,
     /// The code's own members; for `validation_failed` `errors: [{pointer, message}]`.
-    pub context: Map<String, Value>,
+    pub context: Box<Map<String, Value>>,
     /// For the log and the person only: never in the document.
     pub detail: Option<String>,
 }
 
-/// The `_meta` marker and `data` member that tells our errors from a server's.
+/// The member of `_meta` and of an error's `data` that tells our errors from a server's.
 pub const MARKER: &str = "localhost.countersign/refusal";
 
 /// JSON-RPC error code for a refused task-augmented call: outside the reserved −32768…−32000.
@@ -123,7 +123,7 @@ impl Refusal {
             step,
             sentence: sentence.into(),
             next_actions: vec![next.into()],
-            context: Map::new(),
+            context: Box::default(),
             detail: None,
         }
     }

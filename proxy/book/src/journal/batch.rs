@@ -20,8 +20,9 @@ use crate::origin::Origin;
 use crate::tree::leaf_hash;
 use crate::vault::{self, Seeds, Subject};
 
-/// The most entries of one batch.
-pub(crate) const MAX_BATCH: usize = 4096;
+/// The most entries a caller may put into one batch. Well below what readers accept, so that the entries recovery adds
+/// for a lost one fit.
+pub(crate) const MAX_BATCH: usize = 1024;
 
 /// A draft whose payloads are committed to and sealed. It only lacks its place.
 pub(crate) struct Prepared {

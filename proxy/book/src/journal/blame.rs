@@ -5,8 +5,7 @@ use std::fs::File;
 
 use crate::entry::Common;
 use crate::files::Lines;
-use crate::journal::batch::MAX_BATCH;
-use crate::journal::chain::{Chain, read_checkpoint};
+use crate::journal::chain::{Chain, MAX_UNSIGNED, read_checkpoint};
 use crate::journal::scan::Place;
 use crate::journal::segment::CP;
 use crate::tree::{Hash, leaf_hash};
@@ -30,7 +29,7 @@ pub(crate) fn blame(file: &File, place: Place, chain: &Chain) -> Option<Blamed> 
             note.verify(&chain.keys).ok()?;
             break checkpoint;
         }
-        if !line.whole || leaves.len() > MAX_BATCH {
+        if !line.whole || leaves.len() as u64 > MAX_UNSIGNED {
             return None;
         }
         let text = std::str::from_utf8(lines.bytes()).ok();

@@ -18,6 +18,9 @@ use crate::tree::{CompactRange, Hash, leaf_hash};
 /// The longest leaf any reader accepts, in bytes (tlog-tiles entry bundles count in 16 bits).
 const MAX_LEAF: usize = 65_535;
 
+/// The most entries any reader accepts before a checkpoint: what it must hold in memory.
+pub(crate) const MAX_UNSIGNED: u64 = 4096;
+
 /// Why a line does not continue the book.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Flaw {

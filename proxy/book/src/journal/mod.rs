@@ -8,7 +8,6 @@ pub(crate) mod layout;
 pub(crate) mod recover;
 pub(crate) mod scan;
 pub(crate) mod segment;
-mod syncer;
 mod writer;
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use crate::entry::Count;
 use crate::error::{BookError, Damage};
 use crate::files::{self, LockFile};
 use crate::journal::api::{Recovery, Sources, WriterOptions};
-use crate::journal::batch::{MAX_BATCH, Prepared};
-use crate::journal::chain::{Chain, Flaw};
+use crate::journal::batch::Prepared;
+use crate::journal::chain::{Chain, Flaw, MAX_UNSIGNED};
 use crate::journal::layout::{BookFile, Layout};
 use crate::journal::scan::{Place, Recent, Scan, Tail, inspect};
 use crate::journal::segment::SegmentLine;
@@ -67,6 +67,7 @@ impl Writer {
         let journal = files::open_write(&path)?;
         let mut chain = Chain::new(book.origin, vec![book.vkey]);
         let mut place = begin(&journal, &path, first, &mut chain)?;
+        let start = place.offset;
         let mut recent = Recent::default();
         let scan = Scan {
             file: &journal,
@@ -79,6 +80,7 @@ impl Writer {
             lock,
             journal,
             first,
+            start,
             place,
             chain,
             signer,
@@ -86,7 +88,6 @@ impl Writer {
             vault_key: vault,
             vault: None,
             unsynced: recent.stored.iter().map(|stored| stored.at.seg).collect(),
-            syncer: None,
             sources,
             options,
             signed: None,
@@ -109,10 +110,10 @@ impl Writer {
         files::make_dir(&self.layout.quarantine())?;
         let bytes = || files::open_range(&path, tail.start, tail.end);
         if !files::exists(&pending) {
-            files::copy_new(&pending, &mut bytes()?)?;
+            files::copy_new(&pending, bytes()?)?;
         } else if digest(bytes()?, &path)? != digest(files::open_read(&pending)?, &pending)? {
             let before = files::open_read(&pending)?;
-            files::copy_new(&pending, &mut before.chain(bytes()?))?;
+            files::copy_new(&pending, before.chain(bytes()?))?;
         }
         self.journal
             .set_len(tail.start)
@@ -170,7 +171,7 @@ impl Writer {
                 .signed
                 .as_ref()
                 .map_or(0, |head| head.size.0.saturating_sub(self.chain.size()));
-            if lost >= MAX_BATCH as u64 {
+            if lost >= MAX_UNSIGNED {
                 return Err(BookError::Damaged(Damage {
                     file: pending,
                     line: 0,

@@ -39,8 +39,15 @@ pub(crate) fn sources(seed: u64) -> Sources {
     }
 }
 
+/// A folder in memory where the system has one: thousands of syncs need no disk.
+fn memory_dir() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm")
+        .or_else(|_| tempfile::tempdir())
+        .unwrap()
+}
+
 pub(crate) fn folder() -> Folder {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = memory_dir();
     let book = dir.path().join("book");
     let new = NewBook {
         origin: Origin::from_id([3; 16]),

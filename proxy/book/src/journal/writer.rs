@@ -15,7 +15,6 @@ use crate::journal::layout::Layout;
 use crate::journal::recover;
 use crate::journal::scan::{Place, Recent, Scan};
 use crate::journal::segment::SegmentLine;
-use crate::journal::syncer::Syncer;
 use crate::key::{Signer, VaultKey};
 use crate::kinds::{Head, Outcome, Status};
 use crate::note::Vkey;
@@ -29,6 +28,8 @@ pub struct Writer {
     /// The segment written to, the index of its first leaf, and the place after its last checkpoint.
     pub(super) journal: File,
     pub(super) first: u64,
+    /// Bytes of the segment's first line.
+    pub(super) start: u64,
     pub(super) place: Place,
     pub(super) chain: Chain,
     pub(super) signer: Signer,
@@ -37,7 +38,6 @@ pub struct Writer {
     pub(super) vault: Option<(u64, Arc<File>)>,
     /// Vault segments that another process wrote to and may not have synced.
     pub(super) unsynced: BTreeSet<u64>,
-    pub(super) syncer: Option<Syncer>,
     pub(super) sources: Sources,
     pub(super) options: WriterOptions,
     /// The largest checkpoint this key is known to have signed that is not in the journal.
@@ -47,7 +47,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Appends a batch of 1 to 4,096 drafts: commits to and seals payloads, assigns indexes, signs one checkpoint, and
+    /// Appends a batch of 1 to 1,024 drafts: commits to and seals payloads, assigns indexes, signs one checkpoint, and
     /// returns when entries, checkpoint and payloads are on disk. One flush, whatever the batch holds.
     ///
     /// # Errors
@@ -189,6 +189,7 @@ impl Writer {
             self.place = recover::link(&journal, &next, self.chain.size(), &self.chain)?;
             self.journal = journal;
             self.first = self.chain.size();
+            self.start = self.place.offset;
         }
         if self.has_pending() {
             self.record_recovery(Vec::new())
@@ -199,7 +200,9 @@ impl Writer {
 
     /// Writes one batch and syncs it. The lock is held and everything before is read.
     pub(super) fn append(&mut self, batch: Vec<Prepared>) -> Result<Committed, BookError> {
-        if self.place.offset >= self.options.segment_bytes && self.chain.size() > self.first {
+        // A first line that states many open calls must be worth its bytes.
+        let written = self.place.offset - self.start;
+        if written >= self.options.segment_bytes.max(self.start) && self.chain.size() > self.first {
             self.rotate()?;
         }
         let objects = batch.iter().map(Prepared::vault_bytes).sum();
@@ -229,6 +232,10 @@ impl Writer {
         }
         files::write_at(&self.journal, self.place.offset, &lines.journal)
             .map_err(BookError::io("write", &path))?;
+        if let Some(file) = &file {
+            files::begin_writing(file, end.end, lines.vault.len() as u64);
+            files::begin_writing(&self.journal, self.place.offset, lines.journal.len() as u64);
+        }
         self.sync(end.seg, file.as_ref(), &path)?;
 
         self.place.offset += lines.journal.len() as u64;
@@ -259,22 +266,17 @@ impl Writer {
                 }
             }
         }
-        let synced = match vault {
-            None => self.journal.sync_data(),
-            Some(vault) => {
-                if self.syncer.is_none() {
-                    self.syncer = Some(
-                        Syncer::start()
-                            .map_err(BookError::io("start the thread that syncs for", path))?,
-                    );
-                }
-                match &self.syncer {
-                    Some(syncer) => syncer.sync_both(vault, &self.journal),
-                    None => Err(std::io::Error::other("no thread")),
-                }
-            }
-        };
-        synced.map_err(BookError::io("sync", path))
+        // The payloads first, so that an entry without its payload is rare even after a loss of power. Where the system
+        // took the hint to begin writing, one commit of the file system covers both and the second sync finds its work
+        // done.
+        if let Some(vault) = vault {
+            vault
+                .sync_data()
+                .map_err(BookError::io("sync", &self.layout.vault_segment(number)))?;
+        }
+        self.journal
+            .sync_data()
+            .map_err(BookError::io("sync", path))
     }
 
     /// Begins a new segment at the head.
@@ -291,6 +293,7 @@ impl Writer {
         files::write_new(&path, &[&line])?;
         self.journal = files::open_write(&path)?;
         self.first = self.chain.size();
+        self.start = line.len() as u64;
         self.place = Place {
             offset: line.len() as u64,
             line: 1,

@@ -64,7 +64,11 @@ mod system {
             Stream::Pipe(fd) => boxed_output(pipe::Sender::from_owned_fd(fd)?),
             Stream::Other => boxed_output(tokio::io::stdout()),
         };
-        Ok(Stdio { input, output, restore })
+        Ok(Stdio {
+            input,
+            output,
+            restore,
+        })
     }
 
     enum Stream {
@@ -79,7 +83,9 @@ mod system {
             return Ok(Stream::Other);
         }
         let ours = rustix::io::fcntl_dupfd_cloexec(fd, 3)?;
-        restore.0.push((rustix::io::fcntl_dupfd_cloexec(fd, 3)?, fcntl_getfl(fd)?));
+        restore
+            .0
+            .push((rustix::io::fcntl_dupfd_cloexec(fd, 3)?, fcntl_getfl(fd)?));
         if kind == FileType::Fifo {
             return Ok(Stream::Pipe(ours));
         }
@@ -106,6 +112,10 @@ mod system {
     pub struct Restore;
 
     pub(super) fn open() -> io::Result<Stdio> {
-        Ok(Stdio { input: Box::new(tokio::io::stdin()), output: Box::new(tokio::io::stdout()), restore: Restore })
+        Ok(Stdio {
+            input: Box::new(tokio::io::stdin()),
+            output: Box::new(tokio::io::stdout()),
+            restore: Restore,
+        })
     }
 }

@@ -54,12 +54,21 @@ pub fn error(raw_id: &[u8], error: &[u8], extra: &[Extra<'_>]) -> Vec<u8> {
 #[must_use]
 pub fn again(frame: &Frame<'_>) -> Vec<u8> {
     match &frame.message {
-        Message::Request { raw_id, method, params, .. } => request(raw_id, method, *params, &frame.extra),
+        Message::Request {
+            raw_id,
+            method,
+            params,
+            ..
+        } => request(raw_id, method, *params, &frame.extra),
         Message::Notification { method, params } => notification(method, *params, &frame.extra),
         Message::Result { id, result: body } => result(raw(id).as_bytes(), body, &frame.extra),
-        Message::Error { id, error: body } => {
-            error(id.as_ref().map_or_else(|| "null".to_owned(), raw).as_bytes(), body, &frame.extra)
-        }
+        Message::Error { id, error: body } => error(
+            id.as_ref()
+                .map_or_else(|| "null".to_owned(), raw)
+                .as_bytes(),
+            body,
+            &frame.extra,
+        ),
     }
 }
 
@@ -79,7 +88,10 @@ pub fn raw(id: &super::Id) -> String {
 }
 
 fn open(body: Option<&[u8]>, extra: &[Extra<'_>]) -> Vec<u8> {
-    let extra: usize = extra.iter().map(|(name, value)| name.len() + value.len() + 8).sum();
+    let extra: usize = extra
+        .iter()
+        .map(|(name, value)| name.len() + value.len() + 8)
+        .sum();
     let mut line = Vec::with_capacity(body.map_or(0, <[u8]>::len) + extra + 128);
     line.extend_from_slice(b"{\"jsonrpc\":\"2.0\"");
     line
@@ -94,7 +106,10 @@ fn member(line: &mut Vec<u8>, name: &str, value: &[u8]) {
 
 fn text_member(line: &mut Vec<u8>, name: &str, text: &str) {
     // Method names are plain in practice; only others need the general encoder.
-    if text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/_-.$".contains(&byte)) {
+    if text
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"/_-.$".contains(&byte))
+    {
         line.extend_from_slice(b",\"");
         line.extend_from_slice(name.as_bytes());
         line.extend_from_slice(b"\":\"");

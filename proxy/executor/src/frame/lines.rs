@@ -43,7 +43,14 @@ pub enum Line<'a> {
 impl<R: AsyncRead + Unpin> LineReader<R> {
     /// Lines of at most `limit` bytes.
     pub fn new(stream: R, limit: usize) -> Self {
-        Self { stream, buffer: BytesMut::new(), limit, taken: 0, searched: 0, skipping: None }
+        Self {
+            stream,
+            buffer: BytesMut::new(),
+            limit,
+            taken: 0,
+            searched: 0,
+            skipping: None,
+        }
     }
 
     /// The next line, `None` at the end of the stream. Safe to cancel: nothing read is lost.
@@ -59,12 +66,18 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
                 self.taken = end + 1;
                 if let Some((mut skim, bytes)) = self.skipping.take() {
                     skim.feed(&self.buffer[..end]);
-                    return Ok(Some(Line::TooLong { skimmed: skim.finish(), bytes: bytes + end as u64 }));
+                    return Ok(Some(Line::TooLong {
+                        skimmed: skim.finish(),
+                        bytes: bytes + end as u64,
+                    }));
                 }
                 if end > self.limit {
                     let mut skim = Skim::default();
                     skim.feed(&self.buffer[..end]);
-                    return Ok(Some(Line::TooLong { skimmed: skim.finish(), bytes: end as u64 }));
+                    return Ok(Some(Line::TooLong {
+                        skimmed: skim.finish(),
+                        bytes: end as u64,
+                    }));
                 }
                 let line = &self.buffer[..end];
                 return Ok(Some(Line::Whole(line.strip_suffix(b"\r").unwrap_or(line))));
@@ -86,7 +99,10 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
 
     fn end(&mut self) -> Option<Line<'_>> {
         if let Some((skim, bytes)) = self.skipping.take() {
-            return Some(Line::TooLong { skimmed: skim.finish(), bytes });
+            return Some(Line::TooLong {
+                skimmed: skim.finish(),
+                bytes,
+            });
         }
         if self.buffer.is_empty() {
             return None;
@@ -118,7 +134,11 @@ mod tests {
     struct Pieces(Vec<u8>, usize);
 
     impl AsyncRead for Pieces {
-        fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            buf: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
             let n = self.1.min(self.0.len()).min(buf.remaining());
             let piece: Vec<u8> = self.0.drain(..n).collect();
             buf.put_slice(&piece);
@@ -160,8 +180,18 @@ mod tests {
         let mut input = vec![b'x'; 4 << 20];
         input.extend_from_slice(b"\nnext\n");
         let mut reader = LineReader::new(&input[..], 1_000);
-        assert!(matches!(reader.next().await.unwrap(), Some(Line::TooLong { bytes: 4_194_304, .. })));
+        assert!(matches!(
+            reader.next().await.unwrap(),
+            Some(Line::TooLong {
+                bytes: 4_194_304,
+                ..
+            })
+        ));
         assert_eq!(reader.next().await.unwrap(), Some(Line::Whole(b"next")));
-        assert!(reader.buffer.capacity() <= CHUNK * 4, "{}", reader.buffer.capacity());
+        assert!(
+            reader.buffer.capacity() <= CHUNK * 4,
+            "{}",
+            reader.buffer.capacity()
+        );
     }
 }

@@ -128,12 +128,20 @@ pub enum Judged<'a> {
 pub fn judge(line: &[u8], depth: usize) -> Result<Judged<'_>, Rejected> {
     if let Some(at) = memchr::memchr2(b'\r', b'\n', line) {
         // Legal white space, but readers that end lines at CR would see more than one message (M4).
-        return Err(unparsable(line, depth, format!("a line break inside the message at byte {at}")));
+        return Err(unparsable(
+            line,
+            depth,
+            format!("a line break inside the message at byte {at}"),
+        ));
     }
     match check(line, depth) {
         Ok(Kind::Object) => judge_element(line).map(Judged::One),
         Ok(Kind::Array) => Ok(Judged::Batch(elements(line).collect())),
-        Ok(_) => Err(unparsable(line, depth, "a message is a JSON object".to_owned())),
+        Ok(_) => Err(unparsable(
+            line,
+            depth,
+            "a message is a JSON object".to_owned(),
+        )),
         Err(fault) => Err(faulty(line, fault)),
     }
 }
@@ -144,7 +152,11 @@ pub fn judge(line: &[u8], depth: usize) -> Result<Judged<'_>, Rejected> {
 /// [`Rejected`], as [`judge`].
 pub fn judge_element(object: &[u8]) -> Result<Frame<'_>, Rejected> {
     if object.first() != Some(&b'{') && !object.trim_ascii_start().starts_with(b"{") {
-        return Err(Rejected { reason: "a message is a JSON object".to_owned(), id: None, meant: Meant::Unparsable });
+        return Err(Rejected {
+            reason: "a message is a JSON object".to_owned(),
+            id: None,
+            meant: Meant::Unparsable,
+        });
     }
     let mut parts = Parts::default();
     for member in members(object) {
@@ -184,21 +196,47 @@ impl<'a> Parts<'a> {
     fn message(self) -> Result<Frame<'a>, Rejected> {
         let id = self.id.map(Id::parse);
         if let Some(reason) = self.wrong(id.as_ref()) {
-            let id = if matches!(id, Some(Some(_))) && self.ambiguous.is_none() { self.id.map(<[u8]>::to_vec) } else { None };
-            return Err(Rejected { reason, id, meant: self.meant() });
+            let id = if matches!(id, Some(Some(_))) && self.ambiguous.is_none() {
+                self.id.map(<[u8]>::to_vec)
+            } else {
+                None
+            };
+            return Err(Rejected {
+                reason,
+                id,
+                meant: self.meant(),
+            });
         }
         let method = self.method.and_then(decode);
         let message = match (method, id, self.id, self.result, self.error) {
-            (Some(method), Some(Some(id)), Some(raw_id), _, _) => Message::Request { id, raw_id, method, params: self.params },
-            (Some(method), _, _, _, _) => Message::Notification { method, params: self.params },
+            (Some(method), Some(Some(id)), Some(raw_id), _, _) => Message::Request {
+                id,
+                raw_id,
+                method,
+                params: self.params,
+            },
+            (Some(method), _, _, _, _) => Message::Notification {
+                method,
+                params: self.params,
+            },
             (None, Some(Some(id)), _, Some(result), _) => Message::Result { id, result },
-            (None, id, _, _, Some(error)) => Message::Error { id: id.flatten(), error },
+            (None, id, _, _, Some(error)) => Message::Error {
+                id: id.flatten(),
+                error,
+            },
             _ => {
                 let reason = "a message has a `method`, a `result` or an `error`".to_owned();
-                return Err(Rejected { reason, id: None, meant: Meant::Unparsable });
+                return Err(Rejected {
+                    reason,
+                    id: None,
+                    meant: Meant::Unparsable,
+                });
             }
         };
-        Ok(Frame { message, extra: self.extra })
+        Ok(Frame {
+            message,
+            extra: self.extra,
+        })
     }
 
     fn meant(&self) -> Meant {
@@ -214,7 +252,10 @@ impl<'a> Parts<'a> {
         let object = |raw: &[u8]| raw.first() == Some(&b'{');
         let answers = usize::from(self.result.is_some()) + usize::from(self.error.is_some());
         let reason = if let Some(name) = &self.ambiguous {
-            format!("the member `{}` is the envelope's in another case", crate::upstream::diagnostics::printable(name.as_bytes()))
+            format!(
+                "the member `{}` is the envelope's in another case",
+                crate::upstream::diagnostics::printable(name.as_bytes())
+            )
         } else if self.jsonrpc.and_then(decode).as_deref() != Some("2.0") {
             "`jsonrpc` is not \"2.0\"".to_owned()
         } else if self.method.is_some_and(|method| decode(method).is_none()) {
@@ -263,7 +304,14 @@ fn faulty(line: &[u8], fault: Fault) -> Rejected {
     skim.feed(line);
     let found = skim.finish();
     let looks_whole = line.trim_ascii().starts_with(b"{")
-        && !matches!(fault.kind, FaultKind::Empty | FaultKind::Bom | FaultKind::Cut | FaultKind::Utf8 | FaultKind::Trailing);
+        && !matches!(
+            fault.kind,
+            FaultKind::Empty
+                | FaultKind::Bom
+                | FaultKind::Cut
+                | FaultKind::Utf8
+                | FaultKind::Trailing
+        );
     let meant = match (&found.id, found.method) {
         _ if !looks_whole => Meant::Unparsable,
         (Some(_), true) => Meant::Request,
@@ -271,18 +319,36 @@ fn faulty(line: &[u8], fault: Fault) -> Rejected {
         (None, _) => Meant::Unparsable,
     };
     let id = found.id.filter(|_| looks_whole).map(String::into_bytes);
-    Rejected { reason: fault.to_string(), id, meant }
+    Rejected {
+        reason: fault.to_string(),
+        id,
+        meant,
+    }
 }
 
 fn unparsable(line: &[u8], depth: usize, reason: String) -> Rejected {
     match check(line, depth) {
         Ok(Kind::Object) => {
-            let meant = if countersign_gate::json::member(line, "method").is_some() { Meant::Request } else { Meant::Answer };
-            let id = countersign_gate::json::member(line, "id").filter(|raw| Id::parse(raw).is_some()).map(<[u8]>::to_vec);
-            let meant = if id.is_none() && meant == Meant::Request { Meant::Notification } else { meant };
+            let meant = if countersign_gate::json::member(line, "method").is_some() {
+                Meant::Request
+            } else {
+                Meant::Answer
+            };
+            let id = countersign_gate::json::member(line, "id")
+                .filter(|raw| Id::parse(raw).is_some())
+                .map(<[u8]>::to_vec);
+            let meant = if id.is_none() && meant == Meant::Request {
+                Meant::Notification
+            } else {
+                meant
+            };
             Rejected { reason, id, meant }
         }
-        _ => Rejected { reason, id: None, meant: Meant::Unparsable },
+        _ => Rejected {
+            reason,
+            id: None,
+            meant: Meant::Unparsable,
+        },
     }
 }
 

@@ -39,8 +39,15 @@ impl Skim {
     #[must_use]
     pub fn finish(mut self) -> Skimmed {
         self.end_member();
-        let id = if self.ids.len() == 1 { self.ids.pop() } else { None };
-        Skimmed { id, method: self.method }
+        let id = if self.ids.len() == 1 {
+            self.ids.pop()
+        } else {
+            None
+        };
+        Skimmed {
+            id,
+            method: self.method,
+        }
     }
 
     fn step(&mut self, byte: u8) {
@@ -83,7 +90,11 @@ impl Skim {
             // The value is an object or an array: the key is still wanted, the value never.
             return;
         }
-        if self.member.len() < TOKEN_BYTES { self.member.push(byte) } else { self.cut = true }
+        if self.member.len() < TOKEN_BYTES {
+            self.member.push(byte)
+        } else {
+            self.cut = true
+        }
     }
 
     fn end_member(&mut self) {
@@ -92,10 +103,18 @@ impl Skim {
         if member.starts_with(b"\"method\":") {
             self.method = true;
         }
-        let Some(value) = member.strip_prefix(b"\"id\":") else { return };
+        let Some(value) = member.strip_prefix(b"\"id\":") else {
+            return;
+        };
         let text = std::str::from_utf8(value).unwrap_or_default();
-        let readable = !cut && serde_json::from_str::<serde_json::Value>(text).is_ok_and(|v| v.is_string() || v.is_i64() || v.is_u64());
-        self.ids.push(if readable { text.to_owned() } else { String::new() });
+        let readable = !cut
+            && serde_json::from_str::<serde_json::Value>(text)
+                .is_ok_and(|v| v.is_string() || v.is_i64() || v.is_u64());
+        self.ids.push(if readable {
+            text.to_owned()
+        } else {
+            String::new()
+        });
         self.ids.retain(|id| !id.is_empty());
     }
 }
@@ -107,16 +126,37 @@ mod tests {
     fn check(line: &str, id: Option<&str>, method: bool) {
         for piece in [1, 3, 100] {
             let mut skim = Skim::default();
-            line.as_bytes().chunks(piece).for_each(|bytes| skim.feed(bytes));
-            assert_eq!(skim.finish(), Skimmed { id: id.map(str::to_owned), method }, "{line}");
+            line.as_bytes()
+                .chunks(piece)
+                .for_each(|bytes| skim.feed(bytes));
+            assert_eq!(
+                skim.finish(),
+                Skimmed {
+                    id: id.map(str::to_owned),
+                    method
+                },
+                "{line}"
+            );
         }
     }
 
     #[test]
     fn finds_the_envelope_only() {
-        check(r#"{"jsonrpc":"2.0","id":7,"method":"x","params":{"id":8}}"#, Some("7"), true);
-        check(r#"{"params":{"id":8,"a":[1,"}"]} , "id" : "a\"b"}"#, Some(r#""a\"b""#), false);
-        check(r#"{"result":{"method":"x"},"id":1774232524389}"#, Some("1774232524389"), false);
+        check(
+            r#"{"jsonrpc":"2.0","id":7,"method":"x","params":{"id":8}}"#,
+            Some("7"),
+            true,
+        );
+        check(
+            r#"{"params":{"id":8,"a":[1,"}"]} , "id" : "a\"b"}"#,
+            Some(r#""a\"b""#),
+            false,
+        );
+        check(
+            r#"{"result":{"method":"x"},"id":1774232524389}"#,
+            Some("1774232524389"),
+            false,
+        );
         check(r#"{"id":1,"id":2}"#, None, false);
         check(r#"{"id":null}"#, None, false);
         check(r#"{"id":1.5}"#, None, false);

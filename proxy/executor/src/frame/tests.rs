@@ -5,7 +5,16 @@ const DEPTH: usize = 128;
 
 fn check_refused(line: &str, id: Option<&str>, meant: Meant) {
     let rejected = judge(line.as_bytes(), DEPTH).expect_err(line);
-    assert_eq!(rejected.id.as_deref().map(String::from_utf8_lossy).as_deref(), id, "{line}: {}", rejected.reason);
+    assert_eq!(
+        rejected
+            .id
+            .as_deref()
+            .map(String::from_utf8_lossy)
+            .as_deref(),
+        id,
+        "{line}: {}",
+        rejected.reason
+    );
     assert_eq!(rejected.meant, meant, "{line}: {}", rejected.reason);
 }
 
@@ -65,7 +74,11 @@ fn m3_m4_m5_the_smuggling_table() {
 #[test]
 fn m6_depth_is_limited() {
     let nested = |levels: usize| {
-        format!(r#"{{"jsonrpc":"2.0","id":1,"method":"x","params":{{"a":{}{}}}}}"#, "[".repeat(levels), "]".repeat(levels))
+        format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"x","params":{{"a":{}{}}}}}"#,
+            "[".repeat(levels),
+            "]".repeat(levels)
+        )
     };
     assert!(judge(nested(126).as_bytes(), DEPTH).is_ok());
     check_refused(&nested(127), Some("1"), Meant::Request);
@@ -83,14 +96,21 @@ fn m3_what_is_unusual_and_unambiguous_passes() {
         r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"parse error"}}"#,
         r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"parse error"}}"#,
     ] {
-        assert!(matches!(judge(line.as_bytes(), DEPTH), Ok(Judged::One(_))), "{line}: {:?}", judge(line.as_bytes(), DEPTH));
+        assert!(
+            matches!(judge(line.as_bytes(), DEPTH), Ok(Judged::One(_))),
+            "{line}: {:?}",
+            judge(line.as_bytes(), DEPTH)
+        );
     }
     assert!(matches!(judge(b"[{},1]", DEPTH), Ok(Judged::Batch(elements)) if elements.len() == 2));
 }
 
 #[test]
 fn m10_ids_are_kept_apart_and_as_they_are() {
-    let ids: Vec<Option<Id>> = [r#""1""#, "1", r#""""#, r#""init-1""#, r#""\u0031""#].iter().map(|raw| Id::parse(raw.as_bytes())).collect();
+    let ids: Vec<Option<Id>> = [r#""1""#, "1", r#""""#, r#""init-1""#, r#""\u0031""#]
+        .iter()
+        .map(|raw| Id::parse(raw.as_bytes()))
+        .collect();
     assert_ne!(ids[0], ids[1]);
     assert_eq!(ids[0], ids[4]);
     assert!(ids.iter().all(Option::is_some));
@@ -101,11 +121,16 @@ fn m10_ids_are_kept_apart_and_as_they_are() {
 #[test]
 fn m2_m5_an_escaped_name_is_emitted_decoded() {
     let line = r#"{"\u006dethod":"tools\/call","jsonrpc":"2.0","id":1,"note":"é\r"}"#;
-    assert_eq!(again(line), "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"note\":\"é\\r\"}\n");
+    assert_eq!(
+        again(line),
+        "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"note\":\"é\\r\"}\n"
+    );
 }
 
 fn again(line: &str) -> String {
-    let Ok(Judged::One(frame)) = judge(line.as_bytes(), DEPTH) else { panic!("{line}: {:?}", judge(line.as_bytes(), DEPTH)) };
+    let Ok(Judged::One(frame)) = judge(line.as_bytes(), DEPTH) else {
+        panic!("{line}: {:?}", judge(line.as_bytes(), DEPTH))
+    };
     String::from_utf8(emit::again(&frame)).unwrap()
 }
 
@@ -113,16 +138,30 @@ fn json() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         Just("null".to_owned()),
         Just("true".to_owned()),
-        prop::sample::select(vec!["0", "-0", "1.0", "1e2", "1E+2", "-0.50", "9007199254740993", "123456789012345678901234567890"])
-            .prop_map(str::to_owned),
+        prop::sample::select(vec![
+            "0",
+            "-0",
+            "1.0",
+            "1e2",
+            "1E+2",
+            "-0.50",
+            "9007199254740993",
+            "123456789012345678901234567890"
+        ])
+        .prop_map(str::to_owned),
         ".{0,12}".prop_map(|text| emit::quote(&text)),
         Just(r#""\u00e9\/\ud83d\ude80""#.to_owned()),
     ];
     leaf.prop_recursive(4, 40, 6, |inner| {
         prop_oneof![
-            prop::collection::vec(inner.clone(), 0..6).prop_map(|items| format!("[{}]", items.join(", "))),
+            prop::collection::vec(inner.clone(), 0..6)
+                .prop_map(|items| format!("[{}]", items.join(", "))),
             prop::collection::vec(inner, 0..6).prop_map(|items| {
-                let members: Vec<String> = items.iter().enumerate().map(|(n, item)| format!("\"k{} é\" : {item}", 9 - n)).collect();
+                let members: Vec<String> = items
+                    .iter()
+                    .enumerate()
+                    .map(|(n, item)| format!("\"k{} é\" : {item}", 9 - n))
+                    .collect();
                 format!("{{{}}}", members.join(" ,"))
             }),
         ]

@@ -34,8 +34,15 @@ impl GuardianProgram {
     /// # Errors
     /// The path of the running program cannot be found.
     pub fn this(subcommand: &str) -> std::io::Result<Self> {
-        let program = if cfg!(target_os = "linux") { PathBuf::from("/proc/self/exe") } else { std::env::current_exe()? };
-        Ok(Self { program, arguments: vec![subcommand.to_owned()] })
+        let program = if cfg!(target_os = "linux") {
+            PathBuf::from("/proc/self/exe")
+        } else {
+            std::env::current_exe()?
+        };
+        Ok(Self {
+            program,
+            arguments: vec![subcommand.to_owned()],
+        })
     }
 }
 
@@ -50,4 +57,48 @@ pub struct Spawned {
     pub stdout: ChildStdout,
     /// Its standard error.
     pub stderr: ChildStderr,
+}
+
+/// Ends when the operating system asks us to end: SIGTERM, SIGINT or SIGHUP, or Ctrl-C and the like on Windows.
+/// Where no handler can be had it never ends, and the default action of the signal holds.
+pub async fn asked_to_stop() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let signals = (
+            signal(SignalKind::terminate()),
+            signal(SignalKind::interrupt()),
+            signal(SignalKind::hangup()),
+        );
+        if let (Ok(mut terminate), Ok(mut interrupt), Ok(mut hangup)) = signals {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+                _ = hangup.recv() => {}
+            }
+            return;
+        }
+    }
+    #[cfg(windows)]
+    {
+        use tokio::signal::windows::{ctrl_break, ctrl_c, ctrl_close};
+        if let (Ok(mut c), Ok(mut pause), Ok(mut close)) = (ctrl_c(), ctrl_break(), ctrl_close()) {
+            tokio::select! {
+                _ = c.recv() => {}
+                _ = pause.recv() => {}
+                _ = close.recv() => {}
+            }
+            return;
+        }
+    }
+    std::future::pending().await
+}
+
+/// Sends panics to our stderr queue and to nothing else: standard output belongs to the protocol (M1), and a reader of stderr that
+/// has stopped reading must not keep a panic from ending us.
+pub fn quiet_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        crate::upstream::diagnostics::to_stderr(format!("countersign: internal error: {panic}\n"));
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }));
 }

@@ -7,6 +7,7 @@ use std::process::{ExitStatus, Stdio};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::process::{Child, Command};
 
+use super::guardian::watch_line;
 use super::{Guardian, Spawned};
 
 /// A child process, its group, and the descendants that left the group.
@@ -26,22 +27,34 @@ impl Tree {
     /// # Errors
     /// What the operating system answers to the spawn.
     pub fn spawn(mut command: Command, guardian: Option<Guardian>) -> io::Result<Spawned> {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-        die_with_parent(&mut command);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0);
+        before_exec(&mut command, guardian.as_ref());
         let mut child = command.spawn()?;
         let group = child
             .id()
             .and_then(|id| i32::try_from(id).ok())
             .and_then(Pid::from_raw)
             .ok_or_else(|| io::Error::other("the child has no process id"))?;
-        if let Some(guardian) = &guardian {
-            guardian.watch(group);
-        }
-        let (Some(stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        let (Some(stdin), Some(stdout), Some(stderr)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
             return Err(io::Error::other("the child has no pipes"));
         };
-        Ok(Spawned { tree: Self { child, group, guardian, strays: Vec::new() }, stdin, stdout, stderr })
+        Ok(Spawned {
+            tree: Self {
+                child,
+                group,
+                guardian,
+                strays: Vec::new(),
+            },
+            stdin,
+            stdout,
+            stderr,
+        })
     }
 
     /// The process id of the child, for logs.
@@ -108,24 +121,43 @@ struct Process {
 
 /// Descendants of `root` outside its group. Empty where there is no `/proc`.
 fn strays(root: Pid) -> Vec<Stray> {
-    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let Ok(entries) = std::fs::read_dir("/proc") else {
+        return Vec::new();
+    };
     let all: Vec<Process> = entries
         .filter_map(Result::ok)
-        .filter_map(|entry| entry.file_name().to_str().and_then(|name| name.parse().ok()))
+        .filter_map(|entry| {
+            entry
+                .file_name()
+                .to_str()
+                .and_then(|name| name.parse().ok())
+        })
         .filter_map(process)
         .collect();
     let root = root.as_raw_nonzero().get();
-    let mut family: Vec<i32> = all.iter().filter(|one| one.group == root || one.id == root).map(|one| one.id).collect();
+    let mut family: Vec<i32> = all
+        .iter()
+        .filter(|one| one.group == root || one.id == root)
+        .map(|one| one.id)
+        .collect();
     let mut next = 0;
     while let Some(parent) = family.get(next).copied() {
         next += 1;
-        let found: Vec<i32> =
-            all.iter().filter(|one| one.parent == parent && !family.contains(&one.id)).map(|one| one.id).collect();
+        let found: Vec<i32> = all
+            .iter()
+            .filter(|one| one.parent == parent && !family.contains(&one.id))
+            .map(|one| one.id)
+            .collect();
         family.extend(found);
     }
     all.iter()
         .filter(|one| family.contains(&one.id) && one.group != root)
-        .filter_map(|one| Some(Stray { pid: Pid::from_raw(one.id)?, started: one.started }))
+        .filter_map(|one| {
+            Some(Stray {
+                pid: Pid::from_raw(one.id)?,
+                started: one.started,
+            })
+        })
         .collect()
 }
 
@@ -136,24 +168,44 @@ fn process(id: i32) -> Option<Process> {
     let parent = fields.nth(1)?.parse().ok()?;
     let group = fields.next()?.parse().ok()?;
     let started = fields.nth(16)?.parse().ok()?;
-    Some(Process { id, parent, group, started })
+    Some(Process {
+        id,
+        parent,
+        group,
+        started,
+    })
 }
 
-#[cfg(target_os = "linux")]
+/// What the child does between fork and exec: the kernel is told to kill it when we die (Linux), the guardian to watch its group. So
+/// there is no moment at which the server runs and nobody would end it.
 #[allow(unsafe_code)]
-fn die_with_parent(command: &mut Command) {
+fn before_exec(command: &mut Command, guardian: Option<&Guardian>) {
+    if let Some(guardian) = guardian {
+        guardian.ready();
+    }
+    let pipe = guardian.map(Guardian::pipe);
     let parent = rustix::process::getpid();
-    // SAFETY: the closure runs between fork and exec; it makes two system calls and touches no memory of ours.
+    // SAFETY: the closure runs in the child between fork and exec. It makes system calls and touches its own stack only: no
+    // allocation, no lock.
     unsafe {
         command.pre_exec(move || {
+            #[cfg(target_os = "linux")]
             rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-            if rustix::process::getppid() == Some(parent) { Ok(()) } else { Err(io::Error::from_raw_os_error(3)) }
+            if let Some(pipe) = &pipe {
+                let (line, length) = watch_line(std::process::id());
+                let _ = rustix::io::write(&**pipe, &line[..length]);
+            }
+            // We may have died before the kernel was told.
+            if rustix::process::getppid() == Some(parent) {
+                Ok(())
+            } else {
+                Err(io::Error::from_raw_os_error(
+                    rustix::io::Errno::SRCH.raw_os_error(),
+                ))
+            }
         });
     }
 }
-
-#[cfg(not(target_os = "linux"))]
-fn die_with_parent(_command: &mut Command) {}
 
 #[cfg(test)]
 mod tests {
@@ -161,7 +213,9 @@ mod tests {
 
     #[test]
     fn reads_its_own_line_of_proc() {
-        let Some(me) = i32::try_from(std::process::id()).ok().and_then(process) else { return };
+        let Some(me) = i32::try_from(std::process::id()).ok().and_then(process) else {
+            return;
+        };
         assert!(me.started > 0);
         assert!(me.group > 0 && me.parent > 0);
     }
@@ -176,7 +230,9 @@ mod tests {
         let mut spawned = Tree::spawn(command, None).unwrap();
         let mut line = String::new();
         let mut reader = tokio::io::BufReader::new(&mut spawned.stdout);
-        tokio::io::AsyncBufReadExt::read_line(&mut reader, &mut line).await.unwrap();
+        tokio::io::AsyncBufReadExt::read_line(&mut reader, &mut line)
+            .await
+            .unwrap();
         let stray: i32 = line.trim().parse().unwrap();
         // `setsid` forks no child here, but it needs a moment to leave the group.
         for _ in 0..200 {

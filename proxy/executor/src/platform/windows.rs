@@ -23,17 +23,30 @@ impl Tree {
     /// # Errors
     /// What the operating system answers to the spawn.
     pub fn spawn(mut command: Command, _guardian: Option<Guardian>) -> io::Result<Spawned> {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut command = CommandWrap::from(command);
-        command.wrap(CreationFlags(CREATE_NO_WINDOW)).wrap(KillOnDrop).wrap(JobObject);
+        command
+            .wrap(CreationFlags(CREATE_NO_WINDOW))
+            .wrap(KillOnDrop)
+            .wrap(JobObject);
         let mut child = command.spawn()?;
         let id = child.id().unwrap_or_default();
-        let (Some(stdin), Some(stdout), Some(stderr)) =
-            (child.stdin().take(), child.stdout().take(), child.stderr().take())
-        else {
+        let (Some(stdin), Some(stdout), Some(stderr)) = (
+            child.stdin().take(),
+            child.stdout().take(),
+            child.stderr().take(),
+        ) else {
             return Err(io::Error::other("the child has no pipes"));
         };
-        Ok(Spawned { tree: Self { child, id }, stdin, stdout, stderr })
+        Ok(Spawned {
+            tree: Self { child, id },
+            stdin,
+            stdout,
+            stderr,
+        })
     }
 
     /// The process id of the child, for logs.

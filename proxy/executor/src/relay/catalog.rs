@@ -51,7 +51,10 @@ struct State {
 
 impl Catalog {
     pub(super) fn new() -> Self {
-        Self { state: Mutex::new(State::default()), reading: tokio::sync::Mutex::new(()) }
+        Self {
+            state: Mutex::new(State::default()),
+            reading: tokio::sync::Mutex::new(()),
+        }
     }
 
     /// What is known no longer holds: the server said so, or is another process.
@@ -63,11 +66,20 @@ impl Catalog {
 
     /// The pages as last read.
     pub(super) fn known(&self) -> Option<Arc<Vec<RawPage>>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).pages.clone()
+        self.state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pages
+            .clone()
     }
 
     /// Makes sure the list is known and learnt. A server without tools has an empty list.
-    pub(super) async fn ensure(&self, link: &Link, gatekeeper: &dyn Gatekeeper, params: Option<&[u8]>) -> Result<(), ListError> {
+    pub(super) async fn ensure(
+        &self,
+        link: &Link,
+        gatekeeper: &dyn Gatekeeper,
+        params: Option<&[u8]>,
+    ) -> Result<(), ListError> {
         if self.known().is_some() {
             return Ok(());
         }
@@ -103,7 +115,11 @@ impl Catalog {
     ) -> Result<Arc<Vec<RawPage>>, ListError> {
         let mut attempt = 1;
         loop {
-            let epoch = self.state.lock().unwrap_or_else(PoisonError::into_inner).epoch;
+            let epoch = self
+                .state
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .epoch;
             let pages = Arc::new(all_pages(link, params).await?);
             let raw: Vec<Bytes> = pages.iter().map(|page| page.result.clone()).collect();
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -120,15 +136,25 @@ impl Catalog {
 }
 
 /// One page, asked for with the client's params and a cursor in the place of its own.
-pub(super) async fn one_page(link: &Link, params: Option<&[u8]>, cursor: Option<&str>) -> Result<RawPage, ListError> {
+pub(super) async fn one_page(
+    link: &Link,
+    params: Option<&[u8]>,
+    cursor: Option<&str>,
+) -> Result<RawPage, ListError> {
     let asked = match (params, cursor) {
-        (Some(params), Some(cursor)) => Some(edit(params, &[Change::Set("cursor", quote(cursor).as_bytes())])),
+        (Some(params), Some(cursor)) => Some(edit(
+            params,
+            &[Change::Set("cursor", quote(cursor).as_bytes())],
+        )),
         (Some(params), None) => Some(edit(params, &[Change::Remove("cursor")])),
         (None, Some(cursor)) => Some(format!("{{\"cursor\":{}}}", quote(cursor)).into_bytes()),
         (None, None) => None,
     };
     match link.ask("tools/list", asked).await {
-        Asked::Result(result) => Ok(RawPage { cursor: cursor.map(str::to_owned), result }),
+        Asked::Result(result) => Ok(RawPage {
+            cursor: cursor.map(str::to_owned),
+            result,
+        }),
         Asked::Error(error) => Err(ListError::Server(error)),
         Asked::Lost(lost) => Err(ListError::Lost(lost)),
     }
@@ -145,10 +171,14 @@ async fn all_pages(link: &Link, params: Option<&[u8]>) -> Result<Vec<RawPage>, L
         pages.push(page);
         let Some(next) = next else { return Ok(pages) };
         if tools > MAX_TOOLS || pages.len() == MAX_PAGES {
-            return Err(ListError::Bad(format!("its list of tools is longer than {MAX_PAGES} pages or {MAX_TOOLS} tools")));
+            return Err(ListError::Bad(format!(
+                "its list of tools is longer than {MAX_PAGES} pages or {MAX_TOOLS} tools"
+            )));
         }
         if pages.iter().any(|page| page.cursor.as_ref() == Some(&next)) {
-            return Err(ListError::Bad("its list of tools repeats a cursor".to_owned()));
+            return Err(ListError::Bad(
+                "its list of tools repeats a cursor".to_owned(),
+            ));
         }
         cursor = Some(next);
     }

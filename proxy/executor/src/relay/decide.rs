@@ -39,7 +39,12 @@ impl Session {
             _ => lifecycle::text(params.map(|params| &params[..]), "name").map(Target::Tool),
         };
         let Some(target) = target else {
-            let line = shape::fault(Some(&desk.asked.raw_id), shape::INVALID_PARAMS, "malformed_message", "`name` is not a string");
+            let line = shape::fault(
+                Some(&desk.asked.raw_id),
+                shape::INVALID_PARAMS,
+                "malformed_message",
+                "`name` is not a string",
+            );
             self.decided(id, Some(line));
             return;
         };
@@ -48,8 +53,12 @@ impl Session {
             (_, Some(params)) => Arguments::Raw(params.clone()),
             (_, None) => Arguments::Missing,
         };
-        let upstream =
-            CallUpstream { link: self.link.clone(), id: id.clone(), method: method.into(), params: params.cloned() };
+        let upstream = CallUpstream {
+            link: self.link.clone(),
+            id: id.clone(),
+            method: method.into(),
+            params: params.cloned(),
+        };
         let (id, params) = (id.clone(), params.cloned());
         self.tasks.spawn(async move {
             let line = desk.call(target, arguments, upstream, params).await;
@@ -68,7 +77,9 @@ impl Session {
 
     /// A decided request ends: its line goes out unless the client cancelled it.
     pub(super) fn decided(&mut self, id: &Id, line: Option<Vec<u8>>) {
-        let Some(request) = self.take_request(id) else { return };
+        let Some(request) = self.take_request(id) else {
+            return;
+        };
         self.answer(request.batch, line.filter(|_| !request.cancelled));
     }
 
@@ -81,21 +92,40 @@ impl Session {
             diagnostics: self.diagnostics.clone(),
             server: self.settings.server.clone(),
             client: self.peers.client.clone(),
-            asked: Asked { raw_id: request.raw_id.clone(), kind: request.kind, era: request.era },
+            asked: Asked {
+                raw_id: request.raw_id.clone(),
+                kind: request.kind,
+                era: request.era,
+            },
             request_id: id.text().into(),
         })
     }
 }
 
 impl Desk {
-    async fn call(self, target: Target, arguments: Arguments, upstream: CallUpstream, params: Option<Bytes>) -> Option<Vec<u8>> {
+    async fn call(
+        self,
+        target: Target,
+        arguments: Arguments,
+        upstream: CallUpstream,
+        params: Option<Bytes>,
+    ) -> Option<Vec<u8>> {
         if matches!(target, Target::Tool(_)) && self.catalog.known().is_none() {
             let params = params.as_deref().and_then(list_params);
-            if let Err(error) = self.catalog.ensure(&self.link, &*self.gatekeeper, params.as_deref()).await {
+            if let Err(error) = self
+                .catalog
+                .ensure(&self.link, &*self.gatekeeper, params.as_deref())
+                .await
+            {
                 return Some(self.unavailable(&error));
             }
         }
-        let call = GatedCall { request_id: self.request_id.clone(), target, arguments, client: self.client.clone() };
+        let call = GatedCall {
+            request_id: self.request_id.clone(),
+            target,
+            arguments,
+            client: self.client.clone(),
+        };
         let answer = self.gatekeeper.clone().call(call, Arc::new(upstream)).await;
         self.explain(&answer);
         shape::answer(&self.asked, &answer)
@@ -105,15 +135,23 @@ impl Desk {
         let cursor = lifecycle::text(params, "cursor");
         let known = cursor.as_ref().and_then(|cursor| {
             let pages = self.catalog.known()?;
-            let place = pages.iter().position(|page| page.cursor.as_ref() == Some(cursor))?;
+            let place = pages
+                .iter()
+                .position(|page| page.cursor.as_ref() == Some(cursor))?;
             Some((pages, place))
         });
         let read = match (known, &cursor) {
             (Some((pages, place)), _) => Ok((pages, place, Extent::Whole)),
-            (None, None) => {
-                self.catalog.read(&self.link, &*self.gatekeeper, params).await.map(|pages| (pages, 0, Extent::Whole))
-            }
-            (None, Some(cursor)) => match self.catalog.ensure(&self.link, &*self.gatekeeper, params).await {
+            (None, None) => self
+                .catalog
+                .read(&self.link, &*self.gatekeeper, params)
+                .await
+                .map(|pages| (pages, 0, Extent::Whole)),
+            (None, Some(cursor)) => match self
+                .catalog
+                .ensure(&self.link, &*self.gatekeeper, params)
+                .await
+            {
                 Ok(()) => one_page(&self.link, params, Some(cursor))
                     .await
                     .map(|page| (Arc::new(vec![page]), 0, Extent::Piece)),
@@ -125,28 +163,48 @@ impl Desk {
             Err(error) => return self.unavailable(&error),
         };
         let pages = pages.iter().map(|page| page.result.clone()).collect();
-        let list = GatedList { request_id: self.request_id.clone(), pages, extent, client: self.client.clone() };
+        let list = GatedList {
+            request_id: self.request_id.clone(),
+            pages,
+            extent,
+            client: self.client.clone(),
+        };
         let listed = self.gatekeeper.clone().list(list).await;
         match listed.pages.as_ref().map(|pages| pages.get(place)) {
             Ok(Some(page)) => shape::page(&self.asked.raw_id, page, listed.rate.as_ref()),
             Ok(None) => {
                 let sentence = "this cursor is not valid any more";
-                shape::fault(Some(&self.asked.raw_id), shape::INVALID_PARAMS, "cursor_expired", sentence)
+                shape::fault(
+                    Some(&self.asked.raw_id),
+                    shape::INVALID_PARAMS,
+                    "cursor_expired",
+                    sentence,
+                )
             }
-            Err(refusal) => shape::refused(&self.asked, refusal, &self.request_id, listed.rate.as_ref()),
+            Err(refusal) => {
+                shape::refused(&self.asked, refusal, &self.request_id, listed.rate.as_ref())
+            }
         }
     }
 
     fn unavailable(&self, error: &ListError) -> Vec<u8> {
         let (code, detail) = match error {
             ListError::Server(error) => return emit::error(&self.asked.raw_id, error, &[]),
-            ListError::Lost(lost) if lost.failure == Failure::Timeout => (Code::UpstreamTimeout, &lost.detail),
+            ListError::Lost(lost) if lost.failure == Failure::Timeout => {
+                (Code::UpstreamTimeout, &lost.detail)
+            }
             ListError::Lost(lost) => (Code::UpstreamFailed, &lost.detail),
             ListError::Bad(detail) => (Code::UpstreamFailed, detail),
         };
-        self.diagnostics.say(&format!("its tools cannot be listed: {detail}"));
+        self.diagnostics
+            .say(&format!("its tools cannot be listed: {detail}"));
         let sentence = format!("The server `{}` is not available now.", self.server);
-        let refusal = Refusal::new(code, 4, sentence, "Try again later, or ask the person to look at the server's log.");
+        let refusal = Refusal::new(
+            code,
+            4,
+            sentence,
+            "Try again later, or ask the person to look at the server's log.",
+        );
         shape::refused(&self.asked, &refusal, &self.request_id, None)
     }
 
@@ -155,7 +213,10 @@ impl Desk {
         if let Outcome::Refused(refusal) = &answer.outcome
             && let Some(detail) = &refusal.detail
         {
-            self.diagnostics.say(&format!("a call ended with `{}`: {detail}", refusal.code.text()));
+            self.diagnostics.say(&format!(
+                "a call ended with `{}`: {detail}",
+                refusal.code.text()
+            ));
         }
     }
 }
@@ -170,7 +231,8 @@ fn arguments(params: &Bytes) -> Arguments {
 
 /// The params of a list of our own, from a call's: what a modern server needs to know, without the call's progress.
 fn list_params(params: &[u8]) -> Option<Vec<u8>> {
-    let meta = member(params, "_meta").filter(|meta| member(meta, lifecycle::META_VERSION).is_some())?;
+    let meta =
+        member(params, "_meta").filter(|meta| member(meta, lifecycle::META_VERSION).is_some())?;
     let meta = edit(meta, &[Change::Remove("progressToken")]);
     Some([b"{\"_meta\":", &meta[..], b"}"].concat())
 }

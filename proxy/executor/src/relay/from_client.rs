@@ -16,6 +16,8 @@ use crate::frame::{Frame, Id, Judged, Meant, Message, Rejected, emit, judge, jud
 
 /// The one revision with JSON-RPC batches.
 const BATCHES: &str = "2025-03-26";
+/// Most requests in flight.
+const MAX_IN_FLIGHT: usize = 4_096;
 /// Most elements of a batch.
 const MAX_BATCH: usize = 1_000;
 /// Most resources whose subscription is said again to a restarted server.
@@ -31,21 +33,35 @@ impl Session {
                 Err(rejected) => self.client_rejected(&rejected, None),
             },
             Line::TooLong { skimmed, bytes } => {
-                let sentence = format!("the message has {bytes} bytes, more than {}", self.settings.frame_bytes);
+                let sentence = format!(
+                    "the message has {bytes} bytes, more than {}",
+                    self.settings.frame_bytes
+                );
                 self.log(&format!("a message of the client was dropped: {sentence}"));
                 if skimmed.method || skimmed.id.is_none() {
                     let id = skimmed.id.as_ref().map(|id| id.as_bytes());
-                    self.tell_client(shape::fault(id, shape::INVALID_REQUEST, "too_large", &sentence));
+                    self.tell_client(shape::fault(
+                        id,
+                        shape::INVALID_REQUEST,
+                        "too_large",
+                        &sentence,
+                    ));
                 }
             }
             Line::Partial(line) => {
-                self.log(&format!("the client left in the middle of a message of {} bytes, which was dropped", line.len()));
+                self.log(&format!(
+                    "the client left in the middle of a message of {} bytes, which was dropped",
+                    line.len()
+                ));
             }
         }
     }
 
     fn client_rejected(&mut self, rejected: &Rejected, batch: Option<u64>) {
-        self.log(&format!("a message of the client was refused: {}", rejected.reason));
+        self.log(&format!(
+            "a message of the client was refused: {}",
+            rejected.reason
+        ));
         let (code, what) = match rejected.meant {
             Meant::Unparsable => (shape::PARSE_ERROR, "malformed_message"),
             Meant::Request => (shape::INVALID_REQUEST, "malformed_message"),
@@ -53,23 +69,49 @@ impl Session {
             Meant::Answer => return self.malformed_answer(rejected),
         };
         self.join_batch(batch);
-        self.answer(batch, Some(shape::fault(rejected.id.as_deref(), code, what, &rejected.reason)));
+        self.answer(
+            batch,
+            Some(shape::fault(
+                rejected.id.as_deref(),
+                code,
+                what,
+                &rejected.reason,
+            )),
+        );
     }
 
     /// The server that waits for this answer gets an error instead of nothing.
     fn malformed_answer(&mut self, rejected: &Rejected) {
-        let Some(id) = rejected.id.as_deref().and_then(Id::parse) else { return };
+        let Some(id) = rejected.id.as_deref().and_then(Id::parse) else {
+            return;
+        };
         if self.server_requests.remove(&id).is_some() {
             let raw = emit::raw(&id);
-            self.tell_server(shape::fault(Some(raw.as_bytes()), -32_603, "malformed_message", "the client's answer was malformed"), None);
+            self.tell_server(
+                shape::fault(
+                    Some(raw.as_bytes()),
+                    -32_603,
+                    "malformed_message",
+                    "the client's answer was malformed",
+                ),
+                None,
+            );
         }
     }
 
     fn client_batch(&mut self, elements: &[&[u8]]) {
-        if self.peers.negotiated.as_deref() != Some(BATCHES) || elements.is_empty() || elements.len() > MAX_BATCH {
+        if self.peers.negotiated.as_deref() != Some(BATCHES)
+            || elements.is_empty()
+            || elements.len() > MAX_BATCH
+        {
             self.log("a batch of the client was refused");
             let sentence = "batches are not part of the protocol revision in use, or this one is empty or too long";
-            return self.tell_client(shape::fault(None, shape::INVALID_REQUEST, "malformed_message", sentence));
+            return self.tell_client(shape::fault(
+                None,
+                shape::INVALID_REQUEST,
+                "malformed_message",
+                sentence,
+            ));
         }
         let batch = self.open_batch();
         for element in elements {
@@ -83,55 +125,116 @@ impl Session {
 
     fn client_message(&mut self, frame: &Frame<'_>, batch: Option<u64>) {
         match &frame.message {
-            Message::Request { id, raw_id, method, params } => {
+            Message::Request {
+                id,
+                raw_id,
+                method,
+                params,
+            } => {
                 self.join_batch(batch);
                 self.client_request(frame, (id, raw_id), method, *params, batch);
             }
-            Message::Notification { method, params } => self.client_notification(frame, method, *params),
+            Message::Notification { method, params } => {
+                self.client_notification(frame, method, *params)
+            }
             Message::Result { id, .. } => self.client_answer(frame, Some(id)),
             Message::Error { id, .. } => self.client_answer(frame, id.as_ref()),
         }
     }
 
-    fn client_request(&mut self, frame: &Frame<'_>, (id, raw_id): (&Id, &[u8]), method: &str, params: Option<&[u8]>, batch: Option<u64>) {
+    fn client_request(
+        &mut self,
+        frame: &Frame<'_>,
+        (id, raw_id): (&Id, &[u8]),
+        method: &str,
+        params: Option<&[u8]>,
+        batch: Option<u64>,
+    ) {
         if self.requests.contains_key(id) || self.abandoned.contains(id) {
             let sentence = "a request with this id is still in flight";
-            return self.answer(batch, Some(shape::fault(Some(raw_id), shape::INVALID_REQUEST, "id_in_use", sentence)));
+            return self.answer(
+                batch,
+                Some(shape::fault(
+                    Some(raw_id),
+                    shape::INVALID_REQUEST,
+                    "id_in_use",
+                    sentence,
+                )),
+            );
+        }
+        if self.requests.len() >= MAX_IN_FLIGHT {
+            let sentence = "too many requests are in flight";
+            let line = shape::fault(
+                Some(raw_id),
+                shape::INVALID_REQUEST,
+                "too_many_in_flight",
+                sentence,
+            );
+            return self.answer(batch, Some(line));
         }
         let Some(handling) = self.settings.passing.client_request(method) else {
             self.log(&format!("the client's request `{}` was refused: not in the specification, not in the entry's `methods`", Self::quote_for_log(method)));
             let sentence = "this method is not open on this server";
-            return self.answer(batch, Some(shape::fault(Some(raw_id), shape::METHOD_NOT_FOUND, "method_not_open", sentence)));
+            return self.answer(
+                batch,
+                Some(shape::fault(
+                    Some(raw_id),
+                    shape::METHOD_NOT_FOUND,
+                    "method_not_open",
+                    sentence,
+                )),
+            );
         };
-        let era = if self.peers.negotiated.is_none() && lifecycle::is_modern(params) { Era::Modern } else { Era::Legacy };
+        let era = if lifecycle::is_modern(params) {
+            Era::Modern
+        } else {
+            Era::Legacy
+        };
         self.note_client(method, params, era);
-        let edited = match (method, era) {
-            ("initialize", _) => params.map(|params| lifecycle::initialize_params(params, &self.settings.passing)),
-            (_, Era::Modern) => params.and_then(|params| lifecycle::request_params(params, &self.settings.passing)),
-            (_, Era::Legacy) => None,
+        let passing = &self.settings.passing;
+        let edited = match method {
+            "initialize" => params.map(|params| lifecycle::initialize_params(params, passing)),
+            _ => params.and_then(|params| lifecycle::request_params(params, passing)),
         };
-        let params: Option<Bytes> = edited.map(Bytes::from).or_else(|| params.map(Bytes::copy_from_slice));
+        let params: Option<Bytes> = edited
+            .map(Bytes::from)
+            .or_else(|| params.map(Bytes::copy_from_slice));
         let meta = params.as_deref().and_then(|params| member(params, "_meta"));
-        let token = meta.and_then(|meta| member(meta, "progressToken")).and_then(Id::parse);
-        let kind = match (method, params.as_deref().and_then(|params| member(params, "task"))) {
+        let token = meta
+            .and_then(|meta| member(meta, "progressToken"))
+            .and_then(Id::parse);
+        let kind = match (
+            method,
+            params.as_deref().and_then(|params| member(params, "task")),
+        ) {
             ("tools/call", None) => Kind::Tool,
             ("tools/call", Some(_)) => Kind::TaskTool,
             _ => Kind::Method,
         };
+        let task = params
+            .as_deref()
+            .is_some_and(|params| member(params, "task").is_some());
         let request = Request {
             raw_id: raw_id.to_vec(),
             kind,
             era,
             method: method.into(),
-            stage: if matches!(handling, Handling::List | Handling::Gated) { Stage::Deciding } else { Stage::Passing },
+            stage: if matches!(handling, Handling::List | Handling::Gated) {
+                Stage::Deciding
+            } else {
+                Stage::Passing
+            },
             batch,
-            token: token.clone(),
+            // Progress of a task goes on after the answer that created it.
+            token: token.clone().filter(|_| !task),
             cancelled: false,
             deadline: None,
             listens: listens(handling, params.as_deref()),
             repeatable: repeatable(method, params.as_deref()),
         };
-        if let Some(token) = token {
+        if let Some(token) = token
+            && self.tokens.len() < 2 * MAX_IN_FLIGHT
+        {
             self.tokens.insert(token, id.clone());
         }
         self.requests.insert(id.clone(), request);
@@ -148,7 +251,10 @@ impl Session {
     fn pass(&mut self, id: &Id, handling: Handling, line: Vec<u8>) {
         if let Err(detail) = self.wake() {
             self.log(&detail);
-            let sentence = format!("The server `{}` is not available now.", self.settings.server);
+            let sentence = format!(
+                "The server `{}` is not available now.",
+                self.settings.server
+            );
             return self.fail_passing(id, Code::UpstreamFailed, &sentence);
         }
         let patience = match handling {
@@ -166,6 +272,7 @@ impl Session {
     /// What the client says of itself: shown and recorded, never believed.
     fn note_client(&mut self, method: &str, params: Option<&[u8]>, era: Era) {
         self.peers.modern |= era == Era::Modern;
+        self.peers.initialized &= method != "initialize";
         let info = match (method, era) {
             ("initialize", _) => params.and_then(|params| member(params, "clientInfo")),
             (_, Era::Modern) => params
@@ -181,29 +288,46 @@ impl Session {
 
     fn client_notification(&mut self, frame: &Frame<'_>, method: &str, params: Option<&[u8]>) {
         if !self.settings.passing.client_notification(method) {
-            return self.log(&format!("the client's notification `{}` was dropped", Self::quote_for_log(method)));
+            return self.log(&format!(
+                "the client's notification `{}` was dropped",
+                Self::quote_for_log(method)
+            ));
         }
         match method {
             "notifications/cancelled" => return self.client_cancels(frame, params),
             "notifications/progress" => {
-                let token = params.and_then(|params| member(params, "progressToken")).and_then(Id::parse);
-                let known = token.is_some() && self.server_requests.values().any(|request| request.token == token);
+                let token = params
+                    .and_then(|params| member(params, "progressToken"))
+                    .and_then(Id::parse);
+                let known = token.is_some()
+                    && self
+                        .server_requests
+                        .values()
+                        .any(|request| request.token == token);
                 if !known {
-                    return self.log("progress of the client for nothing the server waits for was dropped");
+                    return self.log(
+                        "progress of the client for nothing the server waits for was dropped",
+                    );
                 }
             }
             "notifications/initialized" => self.peers.initialized = true,
             _ => {}
         }
         if self.process.is_down() {
-            return self.log(&format!("the client's notification `{method}` was dropped: the server is not running"));
+            return self.log(&format!(
+                "the client's notification `{method}` was dropped: the server is not running"
+            ));
         }
         self.tell_server(emit::again(frame), None);
     }
 
     fn client_cancels(&mut self, frame: &Frame<'_>, params: Option<&[u8]>) {
-        let id = params.and_then(|params| member(params, "requestId")).and_then(Id::parse);
-        let Some((id, request)) = id.and_then(|id| self.requests.get_mut(&id).map(|request| (id, request))) else {
+        let id = params
+            .and_then(|params| member(params, "requestId"))
+            .and_then(Id::parse);
+        let Some((id, request)) =
+            id.and_then(|id| self.requests.get_mut(&id).map(|request| (id, request)))
+        else {
             return self.log("a cancellation of the client for no request in flight was dropped");
         };
         if &*request.method == "initialize" {
@@ -217,7 +341,7 @@ impl Session {
         }
         let withdrawn = self.to_server.withdraw(&id) || self.withdraw_held(&id);
         if !withdrawn {
-            self.abandoned.insert(id.clone());
+            self.abandon(&id);
             self.tell_server(emit::again(frame), None);
         }
         if passing {
@@ -226,13 +350,23 @@ impl Session {
             }
         } else {
             use countersign_gate::ports::{Failure, Forwarded};
-            let forwarded = if withdrawn { Forwarded::No } else { Forwarded::Yes };
-            self.finish_running(&id, super::link::failed(Failure::Cancelled, forwarded, "the client cancelled"));
+            let forwarded = if withdrawn {
+                Forwarded::No
+            } else {
+                Forwarded::Yes
+            };
+            self.finish_running(
+                &id,
+                super::link::failed(Failure::Cancelled, forwarded, "the client cancelled"),
+            );
         }
     }
 
     fn withdraw_held(&mut self, id: &Id) -> bool {
-        let place = self.held.iter().position(|(_, request)| request.as_ref() == Some(id));
+        let place = self
+            .held
+            .iter()
+            .position(|(_, request)| request.as_ref() == Some(id));
         place.map(|place| self.held.remove(place)).is_some()
     }
 
@@ -252,8 +386,12 @@ impl Session {
             "initialize" => self.peers.handshake = Some(params),
             "logging/setLevel" => self.peers.log_level = Some(params),
             "resources/subscribe" | "resources/unsubscribe" => {
-                self.peers.subscriptions.retain(|known| uri(known) != uri(&params));
-                if &**method == "resources/subscribe" && self.peers.subscriptions.len() < MAX_SUBSCRIPTIONS {
+                self.peers
+                    .subscriptions
+                    .retain(|known| uri(known) != uri(&params));
+                if &**method == "resources/subscribe"
+                    && self.peers.subscriptions.len() < MAX_SUBSCRIPTIONS
+                {
                     self.peers.subscriptions.push(params);
                 }
             }
@@ -263,11 +401,19 @@ impl Session {
 }
 
 fn listens(handling: Handling, params: Option<&[u8]>) -> Option<Acknowledged> {
-    let wants = params.and_then(|params| member(params, "notifications")).and_then(|wants| member(wants, "toolsListChanged"));
+    let wants = params
+        .and_then(|params| member(params, "notifications"))
+        .and_then(|wants| member(wants, "toolsListChanged"));
     (handling == Handling::Listen && wants == Some(b"true")).then_some(Acknowledged::NotYet)
 }
 
 fn repeatable(method: &str, params: Option<&[u8]>) -> Option<Vec<u8>> {
-    let repeatable = ["initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"].contains(&method);
+    let repeatable = [
+        "initialize",
+        "logging/setLevel",
+        "resources/subscribe",
+        "resources/unsubscribe",
+    ]
+    .contains(&method);
     params.filter(|_| repeatable).map(<[u8]>::to_vec)
 }

@@ -29,9 +29,13 @@ impl Session {
             },
             Line::TooLong { skimmed, bytes } => {
                 let limit = self.settings.frame_bytes;
-                let reason = format!("a message of {bytes} bytes is longer than {limit} and was dropped");
+                let reason =
+                    format!("a message of {bytes} bytes is longer than {limit} and was dropped");
                 self.log(&reason);
-                if let (Some(id), false) = (skimmed.id.and_then(|id| Id::parse(id.as_bytes())), skimmed.method) {
+                if let (Some(id), false) = (
+                    skimmed.id.and_then(|id| Id::parse(id.as_bytes())),
+                    skimmed.method,
+                ) {
                     self.malformed(Some(&id), &reason);
                 }
             }
@@ -50,7 +54,10 @@ impl Session {
                         Message::Error { id, .. } => id.as_ref(),
                         _ => None,
                     };
-                    self.malformed(id, "a batch, which is not part of the protocol revision in use");
+                    self.malformed(
+                        id,
+                        "a batch, which is not part of the protocol revision in use",
+                    );
                 }
                 (Err(rejected), _) => self.server_rejected(element, &rejected),
             }
@@ -63,10 +70,17 @@ impl Session {
     fn server_rejected(&mut self, line: &[u8], rejected: &Rejected) {
         match rejected.meant {
             Meant::Unparsable => self.diagnostics.lines(Source::Stdout, [line]),
-            Meant::Notification => self.log(&format!("a notification was dropped: {}", rejected.reason)),
+            Meant::Notification => {
+                self.log(&format!("a notification was dropped: {}", rejected.reason))
+            }
             Meant::Request => {
                 self.log(&format!("a request was refused: {}", rejected.reason));
-                let line = shape::fault(rejected.id.as_deref(), shape::INVALID_REQUEST, "malformed_message", &rejected.reason);
+                let line = shape::fault(
+                    rejected.id.as_deref(),
+                    shape::INVALID_REQUEST,
+                    "malformed_message",
+                    &rejected.reason,
+                );
                 self.tell_server(line, None);
             }
             Meant::Answer => {
@@ -84,7 +98,10 @@ impl Session {
         if let Some(purpose) = self.take_asked(&id) {
             match purpose {
                 Purpose::Answer(reply) => {
-                    let _ = reply.send(Asked::Lost(Lost { failure: Failure::Server, detail: reason.to_owned() }));
+                    let _ = reply.send(Asked::Lost(Lost {
+                        failure: Failure::Server,
+                        detail: reason.to_owned(),
+                    }));
                 }
                 Purpose::Handshake => self.process.ask_to_replace(),
                 Purpose::Repeat => {}
@@ -93,53 +110,107 @@ impl Session {
         }
         match self.requests.get(&id).map(|request| &request.stage) {
             Some(Stage::Passing) => {
-                let sentence = format!("The server `{}` gave a malformed answer.", self.settings.server);
+                let sentence = format!(
+                    "The server `{}` gave a malformed answer.",
+                    self.settings.server
+                );
                 self.fail_passing(&id, Code::UpstreamFailed, &sentence);
             }
-            Some(Stage::Running(_)) => self.finish_running(&id, failed(Failure::Server, Forwarded::Yes, reason)),
+            Some(Stage::Running(_)) => {
+                self.finish_running(&id, failed(Failure::Server, Forwarded::Yes, reason))
+            }
             _ => _ = self.abandoned.remove(&id),
         }
     }
 
     fn only_one_waiting(&self) -> Option<Id> {
         let at_server = |stage: &Stage| matches!(stage, Stage::Passing | Stage::Running(_));
-        let mut waiting: Vec<&Id> =
-            self.requests.iter().filter(|(_, request)| at_server(&request.stage)).map(|(id, _)| id).collect();
+        let mut waiting: Vec<&Id> = self
+            .requests
+            .iter()
+            .filter(|(_, request)| at_server(&request.stage))
+            .map(|(id, _)| id)
+            .collect();
         waiting.extend(self.asked.keys());
-        if waiting.len() == 1 { waiting.first().map(|id| (*id).clone()) } else { None }
+        if waiting.len() == 1 {
+            waiting.first().map(|id| (*id).clone())
+        } else {
+            None
+        }
     }
 
     fn server_message(&mut self, frame: &Frame<'_>) {
         match &frame.message {
-            Message::Request { id, raw_id, method, params } => self.server_request(frame, (id, raw_id), method, *params),
-            Message::Notification { method, params } => self.server_notification(frame, method, *params),
+            Message::Request {
+                id,
+                raw_id,
+                method,
+                params,
+            } => self.server_request(frame, (id, raw_id), method, *params),
+            Message::Notification { method, params } => {
+                self.server_notification(frame, method, *params)
+            }
             Message::Result { id, result } => self.server_result(frame, id, result),
-            Message::Error { id: Some(id), error } => self.server_error(frame, id, error),
+            Message::Error {
+                id: Some(id),
+                error,
+            } => self.server_error(frame, id, error),
             Message::Error { id: None, error } => {
-                self.log(&format!("it could not read something: {}", Self::quote_for_log(&String::from_utf8_lossy(error))));
+                self.log(&format!(
+                    "it could not read something: {}",
+                    Self::quote_for_log(&String::from_utf8_lossy(error))
+                ));
             }
         }
     }
 
-    fn server_request(&mut self, frame: &Frame<'_>, (id, raw_id): (&Id, &[u8]), method: &str, params: Option<&[u8]>) {
+    fn server_request(
+        &mut self,
+        frame: &Frame<'_>,
+        (id, raw_id): (&Id, &[u8]),
+        method: &str,
+        params: Option<&[u8]>,
+    ) {
         let refuse = |code, what, sentence: &str| shape::fault(Some(raw_id), code, what, sentence);
         let modern = self.peers.negotiated.is_none() && self.peers.modern;
         let answer = if self.server_requests.contains_key(id) {
-            refuse(shape::INVALID_REQUEST, "id_in_use", "a request with this id is still in flight")
+            refuse(
+                shape::INVALID_REQUEST,
+                "id_in_use",
+                "a request with this id is still in flight",
+            )
         } else if modern || !self.settings.passing.server_request(method) {
-            self.log(&format!("its request `{}` was refused", Self::quote_for_log(method)));
-            refuse(shape::METHOD_NOT_FOUND, "method_not_open", "this method is not open on this client")
+            self.log(&format!(
+                "its request `{}` was refused",
+                Self::quote_for_log(method)
+            ));
+            refuse(
+                shape::METHOD_NOT_FOUND,
+                "method_not_open",
+                "this method is not open on this client",
+            )
         } else if self.settings.passing.withholds(method) {
-            self.log(&format!("its request `{method}` was declined: its entry does not pass it"));
+            self.log(&format!(
+                "its request `{method}` was declined: its entry does not pass it"
+            ));
             match Feature::of(method) {
                 Some(Feature::Elicitation) => emit::result(raw_id, br#"{"action":"decline"}"#, &[]),
-                Some(Feature::Sampling) => refuse(USER_REJECTED, "not_passed", "sampling was rejected"),
-                _ => refuse(shape::METHOD_NOT_FOUND, "not_passed", "this client has no roots"),
+                Some(Feature::Sampling) => {
+                    refuse(USER_REJECTED, "not_passed", "sampling was rejected")
+                }
+                _ => refuse(
+                    shape::METHOD_NOT_FOUND,
+                    "not_passed",
+                    "this client has no roots",
+                ),
             }
         } else {
             let meta = params.and_then(|params| member(params, "_meta"));
-            let token = meta.and_then(|meta| member(meta, "progressToken")).and_then(Id::parse);
-            self.server_requests.insert(id.clone(), ServerRequest { token });
+            let token = meta
+                .and_then(|meta| member(meta, "progressToken"))
+                .and_then(Id::parse);
+            self.server_requests
+                .insert(id.clone(), ServerRequest { token });
             return self.tell_client(emit::again(frame));
         };
         self.tell_server(answer, None);
@@ -147,18 +218,37 @@ impl Session {
 
     fn server_notification(&mut self, frame: &Frame<'_>, method: &str, params: Option<&[u8]>) {
         if !self.settings.passing.server_notification(method) {
-            return self.log(&format!("its notification `{}` was dropped", Self::quote_for_log(method)));
+            return self.log(&format!(
+                "its notification `{}` was dropped",
+                Self::quote_for_log(method)
+            ));
         }
-        let id = |name: &str| params.and_then(|params| member(params, name)).and_then(Id::parse);
+        let id = |name: &str| {
+            params
+                .and_then(|params| member(params, name))
+                .and_then(Id::parse)
+        };
         match method {
-            "notifications/progress" => {
-                if !id("progressToken").is_some_and(|token| self.tokens.contains_key(&token)) {
-                    return self.log("progress for nothing in flight was dropped");
+            "notifications/progress"
+                if !id("progressToken").is_some_and(|token| self.tokens.contains_key(&token)) =>
+            {
+                return self.log("progress for nothing in flight was dropped");
+            }
+            "notifications/tasks" | "notifications/tasks/status" => {
+                let asks = params
+                    .and_then(|params| lifecycle::withheld_input(params, &self.settings.passing));
+                if asks.is_some() {
+                    return self.log("its notification of a task asks for what its entry does not pass and was dropped");
                 }
             }
             "notifications/cancelled" => {
-                let Some(id) = id("requestId") else { return self.log("a cancellation without a request was dropped") };
-                let listening = self.requests.get(&id).is_some_and(|request| &*request.method == "subscriptions/listen");
+                let Some(id) = id("requestId") else {
+                    return self.log("a cancellation without a request was dropped");
+                };
+                let listening = self
+                    .requests
+                    .get(&id)
+                    .is_some_and(|request| &*request.method == "subscriptions/listen");
                 if self.server_requests.remove(&id).is_none() && !listening {
                     return self.log("a cancellation for nothing in flight was dropped");
                 }
@@ -180,20 +270,29 @@ impl Session {
     /// A listen request that wants to hear of tools will: we announce changes of what is open ourselves.
     fn acknowledged(&mut self, params: Option<&[u8]>) -> Option<Vec<u8>> {
         let params = params?;
-        let id = member(params, "_meta").and_then(|meta| member(meta, lifecycle::META_SUBSCRIPTION)).and_then(Id::parse)?;
+        let id = member(params, "_meta")
+            .and_then(|meta| member(meta, lifecycle::META_SUBSCRIPTION))
+            .and_then(Id::parse)?;
         let request = self.requests.get_mut(&id)?;
         request.listens = Some(Acknowledged::Yes).filter(|_| request.listens.is_some());
         request.listens?;
-        let honoured = member(params, "notifications").filter(|honoured| honoured.first() == Some(&b'{'))?;
+        let honoured =
+            member(params, "notifications").filter(|honoured| honoured.first() == Some(&b'{'))?;
         let honoured = edit(honoured, &[Change::Set("toolsListChanged", b"true")]);
         let params = edit(params, &[Change::Set("notifications", &honoured)]);
-        Some(emit::notification("notifications/subscriptions/acknowledged", Some(&params), &[]))
+        Some(emit::notification(
+            "notifications/subscriptions/acknowledged",
+            Some(&params),
+            &[],
+        ))
     }
 
     fn server_result(&mut self, frame: &Frame<'_>, id: &Id, result: &[u8]) {
         if let Some(purpose) = self.take_asked(id) {
             match purpose {
-                Purpose::Answer(reply) => _ = reply.send(Asked::Result(Bytes::copy_from_slice(result))),
+                Purpose::Answer(reply) => {
+                    _ = reply.send(Asked::Result(Bytes::copy_from_slice(result)))
+                }
                 Purpose::Handshake => self.handshake_repeated(),
                 Purpose::Repeat => {}
             }
@@ -205,7 +304,9 @@ impl Session {
                 self.finish_running(id, ran);
             }
             Some(Stage::Passing) => {
-                let Some(request) = self.take_request(id) else { return };
+                let Some(request) = self.take_request(id) else {
+                    return;
+                };
                 let edited = match &*request.method {
                     "initialize" | "server/discover" => {
                         self.note_opening(&request.method, result);
@@ -213,7 +314,10 @@ impl Session {
                     }
                     _ => None,
                 };
-                let line = match (edited, lifecycle::withheld_input(result, &self.settings.passing)) {
+                let line = match (
+                    edited,
+                    lifecycle::withheld_input(result, &self.settings.passing),
+                ) {
                     (_, Some(method)) => emit::error(&request.raw_id, &self.withheld(&method), &[]),
                     (Some(result), None) => emit::result(&request.raw_id, &result, &frame.extra),
                     (None, None) => emit::result(&request.raw_id, result, &frame.extra),
@@ -228,7 +332,9 @@ impl Session {
     fn server_error(&mut self, frame: &Frame<'_>, id: &Id, error: &[u8]) {
         if let Some(purpose) = self.take_asked(id) {
             match purpose {
-                Purpose::Answer(reply) => _ = reply.send(Asked::Error(Bytes::copy_from_slice(error))),
+                Purpose::Answer(reply) => {
+                    _ = reply.send(Asked::Error(Bytes::copy_from_slice(error)))
+                }
                 Purpose::Handshake => {
                     self.log("it refused the handshake after a restart");
                     self.process.ask_to_replace();
@@ -239,11 +345,21 @@ impl Session {
         }
         match self.requests.get(id).map(|request| &request.stage) {
             Some(Stage::Running(_)) => {
-                self.finish_running(id, Ran::ProtocolError { body: Bytes::copy_from_slice(error) });
+                self.finish_running(
+                    id,
+                    Ran::ProtocolError {
+                        body: Bytes::copy_from_slice(error),
+                    },
+                );
             }
             Some(Stage::Passing) => {
-                let Some(request) = self.take_request(id) else { return };
-                self.answer(request.batch, Some(emit::error(&request.raw_id, error, &frame.extra)));
+                let Some(request) = self.take_request(id) else {
+                    return;
+                };
+                self.answer(
+                    request.batch,
+                    Some(emit::error(&request.raw_id, error, &frame.extra)),
+                );
             }
             _ => self.nobody_waits(id),
         }
@@ -251,13 +367,18 @@ impl Session {
 
     fn nobody_waits(&mut self, id: &Id) {
         if !self.abandoned.remove(id) {
-            self.log(&format!("an answer to `{}`, which nobody asked, was dropped", Self::quote_for_log(id.text())));
+            self.log(&format!(
+                "an answer to `{}`, which nobody asked, was dropped",
+                Self::quote_for_log(id.text())
+            ));
         }
     }
 
     fn judged_result(&self, result: &[u8]) -> Ran {
         match lifecycle::withheld_input(result, &self.settings.passing) {
-            Some(method) => Ran::ProtocolError { body: self.withheld(&method) },
+            Some(method) => Ran::ProtocolError {
+                body: self.withheld(&method),
+            },
             None => Ran::Result {
                 body: Bytes::copy_from_slice(result),
                 is_error: member(result, "isError") == Some(b"true"),
@@ -274,9 +395,11 @@ impl Session {
 
     fn note_opening(&mut self, method: &str, result: &[u8]) {
         if method == "initialize" {
-            self.peers.negotiated = Some(lifecycle::text(Some(result), "protocolVersion").unwrap_or_default());
+            self.peers.negotiated =
+                Some(lifecycle::text(Some(result), "protocolVersion").unwrap_or_default());
         }
-        let tools = member(result, "capabilities").and_then(|capabilities| member(capabilities, "tools"));
+        let tools =
+            member(result, "capabilities").and_then(|capabilities| member(capabilities, "tools"));
         self.peers.has_tools = tools.is_some();
     }
 
@@ -284,7 +407,10 @@ impl Session {
     fn handshake_repeated(&mut self) {
         self.process.release();
         if self.peers.initialized {
-            self.to_server.push(emit::notification("notifications/initialized", None, &[]), None);
+            self.to_server.push(
+                emit::notification("notifications/initialized", None, &[]),
+                None,
+            );
         }
         if let Some(level) = self.peers.log_level.clone() {
             self.ask("logging/setLevel", Some(&level), Purpose::Repeat);

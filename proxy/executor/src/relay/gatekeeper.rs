@@ -62,7 +62,11 @@ pub trait Gatekeeper: Send + Sync {
 
     /// One call, from arrival to answer. What may be sent goes through `upstream` (a
     /// [`countersign_gate::ports::Upstream`]), at most once.
-    fn call(self: Arc<Self>, call: GatedCall, upstream: Arc<CallUpstream>) -> Pending<'static, Answer>;
+    fn call(
+        self: Arc<Self>,
+        call: GatedCall,
+        upstream: Arc<CallUpstream>,
+    ) -> Pending<'static, Answer>;
 
     /// One list.
     fn list(self: Arc<Self>, list: GatedList) -> Pending<'static, Listed>;

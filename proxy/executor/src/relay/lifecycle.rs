@@ -22,14 +22,22 @@ pub const META_CLIENT: &str = "io.modelcontextprotocol/clientInfo";
 /// Whether a request says of itself that it is of the era without a handshake.
 #[must_use]
 pub fn is_modern(params: Option<&[u8]>) -> bool {
-    params.and_then(|params| member(params, "_meta")).is_some_and(|meta| member(meta, META_VERSION).is_some())
+    params
+        .and_then(|params| member(params, "_meta"))
+        .is_some_and(|meta| member(meta, META_VERSION).is_some())
 }
 
 /// The params of `initialize` with the withheld capabilities taken out.
 #[must_use]
 pub fn initialize_params(params: &[u8], passing: &Passing) -> Vec<u8> {
     match member(params, "capabilities") {
-        Some(capabilities) => edit(params, &[Change::Set("capabilities", &without_withheld(capabilities, passing))]),
+        Some(capabilities) => edit(
+            params,
+            &[Change::Set(
+                "capabilities",
+                &without_withheld(capabilities, passing),
+            )],
+        ),
         None => params.to_vec(),
     }
 }
@@ -54,9 +62,17 @@ fn without_withheld(capabilities: &[u8], passing: &Passing) -> Vec<u8> {
         .filter(|name| member(capabilities, name).is_some())
         .map(Change::Remove)
         .collect();
-    let out = if changes.is_empty() { capabilities.to_vec() } else { edit(capabilities, &changes) };
-    let Some(tasks) = member(&out, "tasks") else { return out };
-    let Some(requests) = member(tasks, "requests") else { return out };
+    let out = if changes.is_empty() {
+        capabilities.to_vec()
+    } else {
+        edit(capabilities, &changes)
+    };
+    let Some(tasks) = member(&out, "tasks") else {
+        return out;
+    };
+    let Some(requests) = member(tasks, "requests") else {
+        return out;
+    };
     let changes: Vec<Change<'_>> = passing
         .withheld()
         .map(|feature| feature.name())
@@ -89,14 +105,21 @@ pub fn opening_result(result: &[u8]) -> Option<Vec<u8>> {
 pub fn withheld_input(result: &[u8], passing: &Passing) -> Option<String> {
     let requests = member(result, "inputRequests")?;
     members(requests)
-        .filter_map(|request| member(request.value, "method").and_then(decode).map(std::borrow::Cow::into_owned))
+        .filter_map(|request| {
+            member(request.value, "method")
+                .and_then(decode)
+                .map(std::borrow::Cow::into_owned)
+        })
         .find(|method| passing.withholds(method))
 }
 
 /// A string member, decoded.
 #[must_use]
 pub fn text(object: Option<&[u8]>, name: &str) -> Option<String> {
-    object.and_then(|object| member(object, name)).and_then(decode).map(std::borrow::Cow::into_owned)
+    object
+        .and_then(|object| member(object, name))
+        .and_then(decode)
+        .map(std::borrow::Cow::into_owned)
 }
 
 #[cfg(test)]
@@ -105,7 +128,10 @@ mod tests {
     use crate::relay::methods::Feature;
 
     fn passing(features: &[Feature]) -> Passing {
-        Passing { features: features.to_vec(), methods: Vec::new() }
+        Passing {
+            features: features.to_vec(),
+            methods: Vec::new(),
+        }
     }
 
     #[test]
@@ -115,14 +141,22 @@ mod tests {
             assert_eq!(String::from_utf8(out).unwrap(), expected);
         };
         let all = r#"{"protocolVersion":"2099-01-01","capabilities":{"roots":{"listChanged":true},"x":1.0,"sampling":{}},"clientInfo":{}}"#;
-        check(&[], all, r#"{"protocolVersion":"2099-01-01","capabilities":{"x":1.0},"clientInfo":{}}"#);
+        check(
+            &[],
+            all,
+            r#"{"protocolVersion":"2099-01-01","capabilities":{"x":1.0},"clientInfo":{}}"#,
+        );
         check(&Feature::ALL, all, all);
         check(
             &[Feature::Roots],
             r#"{"capabilities":{"elicitation":{},"tasks":{"list":{},"requests":{"elicitation":{"create":{}}}}}}"#,
             r#"{"capabilities":{"tasks":{"list":{},"requests":{}}}}"#,
         );
-        check(&[], r#"{"protocolVersion":"x"}"#, r#"{"protocolVersion":"x"}"#);
+        check(
+            &[],
+            r#"{"protocolVersion":"x"}"#,
+            r#"{"protocolVersion":"x"}"#,
+        );
     }
 
     #[test]
@@ -133,7 +167,10 @@ mod tests {
             String::from_utf8(out).unwrap(),
             r#"{"name":"t","_meta":{"io.modelcontextprotocol/clientCapabilities":{},"traceparent":"00","v":1e2}}"#
         );
-        assert_eq!(request_params(params.as_bytes(), &passing(&[Feature::Sampling])), None);
+        assert_eq!(
+            request_params(params.as_bytes(), &passing(&[Feature::Sampling])),
+            None
+        );
         assert_eq!(request_params(b"{}", &passing(&[])), None);
         assert!(!is_modern(Some(b"{}")) && !is_modern(None));
     }
@@ -144,8 +181,14 @@ mod tests {
             let out = opening_result(input.as_bytes()).map(|out| String::from_utf8(out).unwrap());
             assert_eq!(out.as_deref(), expected);
         };
-        check(r#"{"capabilities":{"tools":{}},"z":1}"#, Some(r#"{"capabilities":{"tools":{"listChanged":true}},"z":1}"#));
-        check(r#"{"capabilities":{"tools":{"listChanged":false}}}"#, Some(r#"{"capabilities":{"tools":{"listChanged":true}}}"#));
+        check(
+            r#"{"capabilities":{"tools":{}},"z":1}"#,
+            Some(r#"{"capabilities":{"tools":{"listChanged":true}},"z":1}"#),
+        );
+        check(
+            r#"{"capabilities":{"tools":{"listChanged":false}}}"#,
+            Some(r#"{"capabilities":{"tools":{"listChanged":true}}}"#),
+        );
         check(r#"{"capabilities":{"tools":{"listChanged":true}}}"#, None);
         check(r#"{"capabilities":{"resources":{}}}"#, None);
         check("{}", None);
@@ -154,7 +197,13 @@ mod tests {
     #[test]
     fn m43_withheld_requests_inside_a_result_are_seen() {
         let result = br#"{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create","params":{}}}}"#;
-        assert_eq!(withheld_input(result, &passing(&[])).as_deref(), Some("elicitation/create"));
-        assert_eq!(withheld_input(result, &passing(&[Feature::Elicitation])), None);
+        assert_eq!(
+            withheld_input(result, &passing(&[])).as_deref(),
+            Some("elicitation/create")
+        );
+        assert_eq!(
+            withheld_input(result, &passing(&[Feature::Elicitation])),
+            None
+        );
     }
 }

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use countersign_gate::Cleared;
 use countersign_gate::json::{Change, edit, member};
 use countersign_gate::ports::{Failure, Forwarded, Pending, Ran, Upstream};
 use countersign_gate::steps::What;
-use countersign_gate::Cleared;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::frame::Id;
@@ -72,9 +72,16 @@ impl Link {
 
     pub(super) async fn ask(&self, method: &'static str, params: Option<Vec<u8>>) -> Asked {
         let (reply, answer) = oneshot::channel();
-        let _ = self.commands.send(Command::Ask { method, params, reply });
+        let _ = self.commands.send(Command::Ask {
+            method,
+            params,
+            reply,
+        });
         answer.await.unwrap_or_else(|_| {
-            Asked::Lost(Lost { failure: Failure::Cancelled, detail: "the session has ended".to_owned() })
+            Asked::Lost(Lost {
+                failure: Failure::Cancelled,
+                detail: "the session has ended".to_owned(),
+            })
         })
     }
 }
@@ -90,18 +97,29 @@ pub struct CallUpstream {
 
 impl Upstream for CallUpstream {
     fn run(&self, cleared: Cleared) -> Pending<'_, Ran> {
-        Box::pin(self.send(forwarded_params(self.params.as_ref(), cleared.what(), cleared.arguments())))
+        Box::pin(self.send(forwarded_params(
+            self.params.as_ref(),
+            cleared.what(),
+            cleared.arguments(),
+        )))
     }
 }
 
 impl CallUpstream {
     async fn send(&self, params: Option<Bytes>) -> Ran {
         let (reply, answer) = oneshot::channel();
-        let command = Command::Forward { id: self.id.clone(), method: self.method.clone(), params, reply };
+        let command = Command::Forward {
+            id: self.id.clone(),
+            method: self.method.clone(),
+            params,
+            reply,
+        };
         if self.link.commands.send(command).is_err() {
             return failed(Failure::Cancelled, Forwarded::No, "the session has ended");
         }
-        answer.await.unwrap_or_else(|_| failed(Failure::Cancelled, Forwarded::Yes, "the session has ended"))
+        answer
+            .await
+            .unwrap_or_else(|_| failed(Failure::Cancelled, Forwarded::Yes, "the session has ended"))
     }
 
     /// Sends the request as received: for tests, which have no gate to clear it.
@@ -112,7 +130,11 @@ impl CallUpstream {
 }
 
 /// The client's params with what was judged in the place of what was received; everything else as it was.
-fn forwarded_params(received: Option<&Bytes>, what: &What, arguments: Option<&Bytes>) -> Option<Bytes> {
+fn forwarded_params(
+    received: Option<&Bytes>,
+    what: &What,
+    arguments: Option<&Bytes>,
+) -> Option<Bytes> {
     match (what, received) {
         (What::Method(_), _) => arguments.cloned(),
         (What::Tool(_), None) => None,
@@ -120,7 +142,9 @@ fn forwarded_params(received: Option<&Bytes>, what: &What, arguments: Option<&By
             let same = member(received, "arguments") == arguments.map(|bytes| &bytes[..]);
             match arguments {
                 _ if same => Some(Bytes::clone(received)),
-                Some(arguments) => Some(edit(received, &[Change::Set("arguments", arguments)]).into()),
+                Some(arguments) => {
+                    Some(edit(received, &[Change::Set("arguments", arguments)]).into())
+                }
                 None => Some(edit(received, &[Change::Remove("arguments")]).into()),
             }
         }
@@ -128,7 +152,11 @@ fn forwarded_params(received: Option<&Bytes>, what: &What, arguments: Option<&By
 }
 
 pub(super) fn failed(failure: Failure, forwarded: Forwarded, detail: &str) -> Ran {
-    Ran::Failed { failure, forwarded, detail: detail.to_owned() }
+    Ran::Failed {
+        failure,
+        forwarded,
+        detail: detail.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -142,7 +170,9 @@ mod tests {
             let out = forwarded_params(
                 Some(&Bytes::from_static(received.as_bytes())),
                 &tool,
-                arguments.map(|text| Bytes::from_static(text.as_bytes())).as_ref(),
+                arguments
+                    .map(|text| Bytes::from_static(text.as_bytes()))
+                    .as_ref(),
             );
             assert_eq!(String::from_utf8(out.unwrap().to_vec()).unwrap(), expected);
         };
@@ -152,6 +182,10 @@ mod tests {
             r#"{"name":"t","arguments":{"a":1},"_meta":{"v":1.0}}"#,
         );
         check(r#"{"name":"t"}"#, None, r#"{"name":"t"}"#);
-        check(r#"{"name":"t","arguments":null}"#, Some("null"), r#"{"name":"t","arguments":null}"#);
+        check(
+            r#"{"name":"t","arguments":null}"#,
+            Some("null"),
+            r#"{"name":"t","arguments":null}"#,
+        );
     }
 }

@@ -123,7 +123,8 @@ impl Passing {
     #[must_use]
     pub fn client_request(&self, method: &str) -> Option<Handling> {
         let row = CLIENT_REQUESTS.iter().find(|(name, _)| *name == method);
-        row.map(|(_, handling)| *handling).or_else(|| self.names(method).then_some(Handling::Pass))
+        row.map(|(_, handling)| *handling)
+            .or_else(|| self.names(method).then_some(Handling::Pass))
     }
 
     /// Whether a client's notification goes on.
@@ -152,7 +153,9 @@ impl Passing {
 
     /// The features that are withheld.
     pub fn withheld(&self) -> impl Iterator<Item = Feature> {
-        Feature::ALL.into_iter().filter(|feature| !self.features.contains(feature))
+        Feature::ALL
+            .into_iter()
+            .filter(|feature| !self.features.contains(feature))
     }
 
     fn names(&self, method: &str) -> bool {
@@ -167,13 +170,26 @@ mod tests {
     #[test]
     fn m51_only_what_is_listed_or_named_passes() {
         let strict = Passing::default();
-        let open = Passing { features: vec![Feature::Roots], methods: vec!["skills/list".to_owned()] };
+        let open = Passing {
+            features: vec![Feature::Roots],
+            methods: vec!["skills/list".to_owned()],
+        };
         assert_eq!(strict.client_request("tools/call"), Some(Handling::Gated));
         assert_eq!(strict.client_request("Tools/call"), None);
-        assert_eq!((strict.client_request("skills/list"), open.client_request("skills/list")), (None, Some(Handling::Pass)));
+        assert_eq!(
+            (
+                strict.client_request("skills/list"),
+                open.client_request("skills/list")
+            ),
+            (None, Some(Handling::Pass))
+        );
         assert!(!strict.client_notification("notifications/roots/list_changed"));
         assert!(open.client_notification("notifications/roots/list_changed"));
-        assert!(strict.server_request("roots/list") && strict.withholds("roots/list") && !open.withholds("roots/list"));
+        assert!(
+            strict.server_request("roots/list")
+                && strict.withholds("roots/list")
+                && !open.withholds("roots/list")
+        );
         assert!(!strict.server_notification("notifications/elicitation/complete"));
         assert!(!strict.server_notification("notifications/vendor"));
     }

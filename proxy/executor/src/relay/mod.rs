@@ -3,14 +3,14 @@
 //! `run` is the loop, `session` the state, `from_client` and `from_server` what messages mean, `decide` the tasks that ask the
 //! gatekeeper, `process` when the server is started again.
 
-pub mod gatekeeper;
-pub mod lifecycle;
-pub mod methods;
 mod catalog;
 mod decide;
 mod from_client;
 mod from_server;
+pub mod gatekeeper;
+pub mod lifecycle;
 mod link;
+pub mod methods;
 mod outbox;
 mod process;
 mod run;
@@ -108,14 +108,25 @@ pub struct ProcessStarter {
 
 impl Starter for ProcessStarter {
     fn start(&self) -> Pending<'static, Result<Running, StartError>> {
-        let (spec, guardian, diagnostics) = (self.spec.clone(), self.guardian.clone(), self.diagnostics.clone());
+        let (spec, guardian, diagnostics) = (
+            self.spec.clone(),
+            self.guardian.clone(),
+            self.diagnostics.clone(),
+        );
         Box::pin(async move {
             let mut process = Child::start(&spec, guardian, diagnostics).await?;
             let (Some(stdin), Some(stdout)) = (process.stdin.take(), process.stdout.take()) else {
                 let source = std::io::Error::other("the child has no pipes");
-                return Err(StartError::Spawn { command: spec.command.clone(), source });
+                return Err(StartError::Spawn {
+                    command: spec.command.clone(),
+                    source,
+                });
             };
-            Ok(Running { stdin: Box::new(stdin), stdout: Box::new(stdout), process: Some(process) })
+            Ok(Running {
+                stdin: Box::new(stdin),
+                stdout: Box::new(stdout),
+                process: Some(process),
+            })
         })
     }
 }

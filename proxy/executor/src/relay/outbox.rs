@@ -31,7 +31,11 @@ impl Outbox {
     /// Appends a line; `request` is the id of the request it carries.
     pub fn push(&mut self, line: Vec<u8>, request: Option<Id>) {
         self.bytes += line.len();
-        self.lines.push_back(Entry { line, written: 0, request });
+        self.lines.push_back(Entry {
+            line,
+            written: 0,
+            request,
+        });
     }
 
     /// Whether nothing waits.
@@ -50,13 +54,22 @@ impl Outbox {
     pub fn discard(&mut self) -> Vec<Id> {
         self.bytes = 0;
         self.unflushed = false;
-        self.lines.drain(..).filter(|entry| entry.written == 0).filter_map(|entry| entry.request).collect()
+        self.lines
+            .drain(..)
+            .filter(|entry| entry.written == 0)
+            .filter_map(|entry| entry.request)
+            .collect()
     }
 
     /// Takes a request out again of which not one byte was written. Whether it was there.
     pub fn withdraw(&mut self, id: &Id) -> bool {
-        let place = self.lines.iter().position(|entry| entry.written == 0 && entry.request.as_ref() == Some(id));
-        let Some(entry) = place.and_then(|place| self.lines.remove(place)) else { return false };
+        let place = self
+            .lines
+            .iter()
+            .position(|entry| entry.written == 0 && entry.request.as_ref() == Some(id));
+        let Some(entry) = place.and_then(|place| self.lines.remove(place)) else {
+            return false;
+        };
         self.bytes -= entry.line.len();
         true
     }
@@ -72,7 +85,10 @@ impl Outbox {
     ) -> Poll<io::Result<()>> {
         let mut stream = Pin::new(stream);
         while let Some(entry) = self.lines.front_mut() {
-            match stream.as_mut().poll_write(context, &entry.line[entry.written..]) {
+            match stream
+                .as_mut()
+                .poll_write(context, &entry.line[entry.written..])
+            {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 Poll::Ready(Ok(bytes)) => {
                     entry.written += bytes;
@@ -99,7 +115,10 @@ impl Outbox {
     ///
     /// # Errors
     /// What the stream answers.
-    pub async fn drain<W: AsyncWrite + Unpin + ?Sized>(&mut self, stream: &mut W) -> io::Result<()> {
+    pub async fn drain<W: AsyncWrite + Unpin + ?Sized>(
+        &mut self,
+        stream: &mut W,
+    ) -> io::Result<()> {
         std::future::poll_fn(|context| self.poll_drain(stream, context)).await
     }
 }
@@ -116,7 +135,9 @@ mod tests {
         outbox.push(b"b\n".to_vec(), Some(id("2")));
         outbox.push(b"c\n".to_vec(), Some(id("3")));
         let (mut ours, _theirs) = tokio::io::duplex(16);
-        let pending = std::future::poll_fn(|context| Poll::Ready(outbox.poll_drain(&mut ours, context))).await;
+        let pending =
+            std::future::poll_fn(|context| Poll::Ready(outbox.poll_drain(&mut ours, context)))
+                .await;
         assert!(pending.is_pending());
         assert!(!outbox.withdraw(&id("1")));
         assert!(outbox.withdraw(&id("2")));

@@ -57,7 +57,9 @@ impl Process {
     }
 
     pub(super) fn up(&mut self) {
-        self.state = State::Up { since: Instant::now() };
+        self.state = State::Up {
+            since: Instant::now(),
+        };
     }
 
     /// The process died, or did not start. The first death costs no wait: a server may end on a probe it does not know (M17).
@@ -67,9 +69,19 @@ impl Process {
             State::Up { since } => now.duration_since(since),
             _ => Duration::ZERO,
         };
-        self.deaths = if lived >= SETTLED { 1 } else { self.deaths.saturating_add(1) };
-        let waits = if start_failed == Failed::ToStart { self.deaths } else { self.deaths - 1 };
-        self.state = State::Down { not_before: now + backoff(waits) };
+        self.deaths = if lived >= SETTLED {
+            1
+        } else {
+            self.deaths.saturating_add(1)
+        };
+        let waits = if start_failed == Failed::ToStart {
+            self.deaths
+        } else {
+            self.deaths - 1
+        };
+        self.state = State::Down {
+            not_before: now + backoff(waits),
+        };
         self.held = false;
         self.replace = false;
     }
@@ -104,12 +116,18 @@ impl Session {
             State::Down { not_before } => {
                 let wait = not_before.saturating_duration_since(Instant::now());
                 if !wait.is_zero() {
-                    return Err(format!("it failed repeatedly and is not started again for {} s", wait.as_secs() + 1));
+                    return Err(format!(
+                        "it failed repeatedly and is not started again for {} s",
+                        wait.as_secs() + 1
+                    ));
                 }
             }
         }
         self.process.state = State::Starting;
-        let opening = self.requests.values().any(|request| &*request.method == "initialize");
+        let opening = self
+            .requests
+            .values()
+            .any(|request| &*request.method == "initialize");
         if let (Some(handshake), false) = (self.peers.handshake.clone(), opening) {
             self.process.held = true;
             self.ask("initialize", Some(&handshake), Purpose::Handshake);
@@ -117,9 +135,12 @@ impl Session {
         let (starter, patience) = (self.starter.clone(), self.settings.start);
         self.tasks.spawn(async move {
             let started = tokio::time::timeout(patience, starter.start()).await;
-            Done::Started(started.unwrap_or_else(|_| {
-                Err(StartError::Spawn { command: "the server".to_owned(), source: std::io::ErrorKind::TimedOut.into() })
-            }))
+            Done::Started(Box::new(started.unwrap_or_else(|_| {
+                Err(StartError::Spawn {
+                    command: "the server".to_owned(),
+                    source: std::io::ErrorKind::TimedOut.into(),
+                })
+            })))
         });
         Ok(())
     }
@@ -146,8 +167,15 @@ mod tests {
         for _ in 0..5 {
             process.up();
             process.down(Failed::ToLive);
-            let State::Down { not_before } = process.state else { panic!() };
-            waits.push(not_before.saturating_duration_since(Instant::now()).as_secs_f64().ceil() as u64);
+            let State::Down { not_before } = process.state else {
+                panic!()
+            };
+            waits.push(
+                not_before
+                    .saturating_duration_since(Instant::now())
+                    .as_secs_f64()
+                    .ceil() as u64,
+            );
         }
         assert_eq!(waits, [0, 1, 2, 4, 8]);
         assert_eq!(backoff(1_000), MAX_BACKOFF);

@@ -16,10 +16,10 @@ use super::{Client, Left, RelaySettings, Running, Starter};
 use crate::downstream::stdio::{Input, Output};
 use crate::frame::lines::{Line, LineReader};
 use crate::upstream::child::{Child, Patience};
-use crate::upstream::diagnostics::Diagnostics;
+use crate::upstream::diagnostics::{Diagnostics, flush_stderr};
 
 /// After the client's end of input: how long answers under way are still waited for.
-const LAST_ANSWERS: Duration = Duration::from_millis(500);
+const LAST_ANSWERS: Duration = Duration::from_millis(400);
 /// How long the gate may take to write down what was under way.
 const LAST_RECORDS: Duration = Duration::from_millis(500);
 /// How long a timer sleeps when nothing is due.
@@ -93,23 +93,34 @@ impl Relay {
         loop {
             self.write_what_can_be_written().await;
             if self.session.process.take_replace() {
-                self.server_ended("it did not open the session and is replaced").await;
+                self.server_ended("it did not open the session and is replaced")
+                    .await;
             }
             if let Some(until) = self.leaving
-                && (self.output.is_none() || !self.session.owes_answers() || Instant::now() >= until)
+                && (self.output.is_none()
+                    || !self.session.owes_answers()
+                    || Instant::now() >= until)
             {
                 return Left::ByClient;
             }
-            let due = self.session.next_deadline().into_iter().chain(self.leaving).min();
+            let due = self
+                .session
+                .next_deadline()
+                .into_iter()
+                .chain(self.leaving)
+                .min();
             let due = due.unwrap_or_else(|| timer.deadline().into_std() + FAR);
             if due < timer.deadline().into_std() || timer.is_elapsed() {
                 timer.as_mut().reset(due.min(Instant::now() + FAR).into());
             }
             let session = &mut self.session;
-            let client_open = self.leaving.is_none() && !session.to_client.is_full() && !session.to_server.is_full();
+            let client_open = self.leaving.is_none()
+                && !session.to_client.is_full()
+                && !session.to_server.is_full();
             let server_open = self.connection.is_some() && !session.to_client.is_full();
             let to_client = self.output.is_some() && !session.to_client.is_empty();
-            let to_server = !session.to_server.is_empty() && self.connection.as_ref().is_some_and(|c| c.stdin.is_some());
+            let to_server = !session.to_server.is_empty()
+                && self.connection.as_ref().is_some_and(|c| c.stdin.is_some());
             let (server_in, server_out) = match &mut self.connection {
                 Some(connection) => (Some(&mut connection.reader), connection.stdin.as_mut()),
                 None => (None, None),
@@ -187,7 +198,9 @@ impl Relay {
                 self.output = None;
                 self.leaving = Some(Instant::now());
             }
-            if let Some(Connection { stdin: Some(stdin), .. }) = &mut self.connection
+            if let Some(Connection {
+                stdin: Some(stdin), ..
+            }) = &mut self.connection
                 && !self.session.to_server.is_empty()
                 && let Poll::Ready(Err(error)) = self.session.to_server.poll_drain(stdin, context)
             {
@@ -204,19 +217,31 @@ impl Relay {
     fn done(&mut self, done: Done) {
         match done {
             Done::Answered(id, line) => self.session.decided(&id, line),
-            Done::Started(Ok(Running { stdin, stdout, process })) => {
-                self.session.process.up();
-                let reader = LineReader::new(stdout, self.session.settings.frame_bytes);
-                self.connection = Some(Connection { reader, stdin: Some(stdin), process });
-            }
-            Done::Started(Err(error)) => self.session.start_failed(&error),
+            Done::Started(started) => match *started {
+                Ok(Running {
+                    stdin,
+                    stdout,
+                    process,
+                }) => {
+                    self.session.process.up();
+                    let reader = LineReader::new(stdout, self.session.settings.frame_bytes);
+                    self.connection = Some(Connection {
+                        reader,
+                        stdin: Some(stdin),
+                        process,
+                    });
+                }
+                Err(error) => self.session.start_failed(&error),
+            },
             Done::SeenOff => {}
         }
     }
 
     /// The server is of no use any more. What it still had to say is heard first.
     async fn server_ended(&mut self, detail: &str) {
-        let Some(mut connection) = self.connection.take() else { return };
+        let Some(mut connection) = self.connection.take() else {
+            return;
+        };
         connection.stdin = None;
         let last = async {
             while let Ok(Some(line)) = connection.reader.next().await {
@@ -229,7 +254,10 @@ impl Relay {
             let diagnostics = self.session.diagnostics.clone();
             self.session.tasks.spawn(async move {
                 let ended = process.end(Patience::LEAVING).await;
-                let status = ended.status.map_or_else(|| "without a status".to_owned(), |status| status.to_string());
+                let status = ended.status.map_or_else(
+                    || "without a status".to_owned(),
+                    |status| status.to_string(),
+                );
                 diagnostics.say(&format!("ended: {status}; its last words are above"));
                 Done::SeenOff
             });
@@ -238,10 +266,16 @@ impl Relay {
 
     async fn end(&mut self, left: Left) {
         self.session.client_gone();
-        let patience = if left == Left::ByClient { Patience::LEAVING } else { Patience::SIGNALLED };
+        let patience = if left == Left::ByClient {
+            Patience::LEAVING
+        } else {
+            Patience::SIGNALLED
+        };
         let connection = self.connection.take();
         let process = async {
-            let Some(mut connection) = connection else { return };
+            let Some(mut connection) = connection else {
+                return;
+            };
             connection.stdin = None;
             match connection.process.take() {
                 Some(process) => _ = process.end(patience).await,
@@ -251,18 +285,30 @@ impl Relay {
         let session = &mut self.session;
         let records = async {
             self.commands.close();
-            while let Ok(Some(done)) = timeout(LAST_RECORDS, session.tasks.join_next()).await {
-                match done {
-                    Ok(Done::Answered(id, line)) => session.decided(&id, line),
-                    Ok(Done::Started(Ok(Running { process: Some(process), .. }))) => _ = process.end(patience).await,
-                    _ => {}
+            let recording = async {
+                while let Some(done) = session.tasks.join_next().await {
+                    match done {
+                        Ok(Done::Answered(id, line)) => session.decided(&id, line),
+                        Ok(Done::Started(started)) => {
+                            if let Ok(Running {
+                                process: Some(process),
+                                ..
+                            }) = *started
+                            {
+                                process.end(patience).await;
+                            }
+                        }
+                        _ => {}
+                    }
                 }
-            }
+            };
+            let _ = timeout(LAST_RECORDS, recording).await;
             if let Some(output) = &mut self.output {
                 let _ = timeout(Duration::from_millis(100), session.to_client.drain(output)).await;
             }
         };
         tokio::join!(process, records);
+        flush_stderr(Duration::from_millis(100));
     }
 }
 

@@ -23,6 +23,9 @@ use crate::frame::{Id, emit};
 use crate::upstream::child::StartError;
 use crate::upstream::diagnostics::{Diagnostics, printable};
 
+/// Most ids remembered of requests nobody waits for any more.
+const MAX_ABANDONED: usize = 4_096;
+
 pub(super) struct Session {
     pub(super) settings: RelaySettings,
     pub(super) gatekeeper: Arc<dyn Gatekeeper>,
@@ -58,7 +61,7 @@ pub(super) enum Done {
     /// A decided request: its line, or nothing to send.
     Answered(Id, Option<Vec<u8>>),
     /// The server process is up, or not.
-    Started(Result<Running, StartError>),
+    Started(Box<Result<Running, StartError>>),
     /// A server process has been seen off.
     SeenOff,
 }
@@ -195,13 +198,19 @@ impl Session {
             }
             return;
         };
-        let Some(open) = self.batches.get_mut(&number) else { return };
+        let Some(open) = self.batches.get_mut(&number) else {
+            return;
+        };
         open.open -= 1;
         open.lines.extend(line);
         if open.open > 0 {
             return;
         }
-        let lines = self.batches.remove(&number).map(|batch| batch.lines).unwrap_or_default();
+        let lines = self
+            .batches
+            .remove(&number)
+            .map(|batch| batch.lines)
+            .unwrap_or_default();
         if !lines.is_empty() {
             let parts: Vec<&[u8]> = lines.iter().map(|line| line.trim_ascii_end()).collect();
             self.tell_client([b"[", &parts.join(&b","[..])[..], b"]\n"].concat());
@@ -211,7 +220,13 @@ impl Session {
     /// Opens a batch that ends with [`Session::answer`] once for itself and once for each [`Session::join_batch`].
     pub(super) fn open_batch(&mut self) -> u64 {
         let number = self.number();
-        self.batches.insert(number, Batch { open: 1, lines: Vec::new() });
+        self.batches.insert(
+            number,
+            Batch {
+                open: 1,
+                lines: Vec::new(),
+            },
+        );
         number
     }
 
@@ -223,9 +238,20 @@ impl Session {
 
     /// Ends a request that is passed on with an error of ours.
     pub(super) fn fail_passing(&mut self, id: &Id, code: Code, sentence: &str) {
-        let Some(request) = self.take_request(id) else { return };
-        let refusal = Refusal::new(code, 13, sentence, "Try again later, or ask the person to look at the server's log.");
-        let asked = shape::Asked { raw_id: request.raw_id, kind: Kind::Method, era: request.era };
+        let Some(request) = self.take_request(id) else {
+            return;
+        };
+        let refusal = Refusal::new(
+            code,
+            13,
+            sentence,
+            "Try again later, or ask the person to look at the server's log.",
+        );
+        let asked = shape::Asked {
+            raw_id: request.raw_id,
+            kind: Kind::Method,
+            era: request.era,
+        };
         let line = (!request.cancelled).then(|| shape::refused(&asked, &refusal, id.text(), None));
         self.answer(request.batch, line);
     }
@@ -237,7 +263,12 @@ impl Session {
     }
 
     /// The server has answered, or never will: its deadline and progress end.
-    pub(super) fn server_owes_nothing(&mut self, id: &Id, token: &Option<Id>, deadline: Option<Instant>) {
+    pub(super) fn server_owes_nothing(
+        &mut self,
+        id: &Id,
+        token: &Option<Id>,
+        deadline: Option<Instant>,
+    ) {
         if let Some(deadline) = deadline {
             self.deadlines.remove(&(deadline, id.clone()));
         }
@@ -274,7 +305,11 @@ impl Session {
         let number = self.number();
         let id = Id::Text(format!("{}-{number}", self.prefix));
         let first = matches!(purpose, Purpose::Handshake);
-        let patience = if first { self.settings.start } else { self.settings.call };
+        let patience = if first {
+            self.settings.start
+        } else {
+            self.settings.call
+        };
         let line = emit::request(emit::raw(&id).as_bytes(), method, params, &[]);
         let deadline = self.set_deadline(&id, patience);
         self.asked.insert(id.clone(), Ask { purpose, deadline });
@@ -293,20 +328,40 @@ impl Session {
 
     pub(super) fn command(&mut self, command: Command) {
         match command {
-            Command::Ask { method, params, reply } => match self.wake() {
+            Command::Ask {
+                method,
+                params,
+                reply,
+            } => match self.wake() {
                 Ok(()) => self.ask(method, params.as_deref(), Purpose::Answer(reply)),
                 Err(detail) => {
-                    let _ = reply.send(Asked::Lost(Lost { failure: Failure::Server, detail }));
+                    let _ = reply.send(Asked::Lost(Lost {
+                        failure: Failure::Server,
+                        detail,
+                    }));
                 }
             },
-            Command::Forward { id, method, params, reply } => self.forward(&id, &method, params.as_ref(), reply),
+            Command::Forward {
+                id,
+                method,
+                params,
+                reply,
+            } => self.forward(&id, &method, params.as_ref(), reply),
         }
     }
 
-    fn forward(&mut self, id: &Id, method: &str, params: Option<&Bytes>, reply: oneshot::Sender<Ran>) {
+    fn forward(
+        &mut self,
+        id: &Id,
+        method: &str,
+        params: Option<&Bytes>,
+        reply: oneshot::Sender<Ran>,
+    ) {
         let refuse = match self.requests.get(id) {
             None => Some((Failure::Cancelled, "the request has ended".to_owned())),
-            Some(request) if request.cancelled => Some((Failure::Cancelled, "the client cancelled".to_owned())),
+            Some(request) if request.cancelled => {
+                Some((Failure::Cancelled, "the client cancelled".to_owned()))
+            }
             Some(request) if !matches!(request.stage, Stage::Deciding) => {
                 Some((Failure::Server, "the request was sent already".to_owned()))
             }
@@ -317,16 +372,25 @@ impl Session {
             return;
         }
         let deadline = self.set_deadline(id, self.settings.call);
-        let Some(request) = self.requests.get_mut(id) else { return };
+        let Some(request) = self.requests.get_mut(id) else {
+            return;
+        };
         request.stage = Stage::Running(reply);
         request.deadline = Some(deadline);
-        let line = emit::request(&request.raw_id, method, params.map(|params| &params[..]), &[]);
+        let line = emit::request(
+            &request.raw_id,
+            method,
+            params.map(|params| &params[..]),
+            &[],
+        );
         self.tell_server(line, Some(id.clone()));
     }
 
     /// Tells the gate how its call ended and leaves the request to its recording.
     pub(super) fn finish_running(&mut self, id: &Id, ran: Ran) {
-        let Some(request) = self.requests.get_mut(id) else { return };
+        let Some(request) = self.requests.get_mut(id) else {
+            return;
+        };
         let (token, deadline) = (request.token.clone(), request.deadline.take());
         if let Stage::Running(reply) = std::mem::replace(&mut request.stage, Stage::Recording) {
             let _ = reply.send(ran);
@@ -350,7 +414,10 @@ impl Session {
             self.cancel_at_server(id, "timeout");
             match purpose {
                 Purpose::Answer(reply) => {
-                    let lost = Lost { failure: Failure::Timeout, detail: "no answer in time".to_owned() };
+                    let lost = Lost {
+                        failure: Failure::Timeout,
+                        detail: "no answer in time".to_owned(),
+                    };
                     let _ = reply.send(Asked::Lost(lost));
                 }
                 Purpose::Handshake => self.process.ask_to_replace(),
@@ -358,10 +425,16 @@ impl Session {
             }
             return;
         }
-        let Some(request) = self.requests.get(id) else { return };
+        let Some(request) = self.requests.get(id) else {
+            return;
+        };
         match request.stage {
             Stage::Running(_) => {
-                let forwarded = if self.cancel_at_server(id, "timeout") { Forwarded::Yes } else { Forwarded::No };
+                let forwarded = if self.cancel_at_server(id, "timeout") {
+                    Forwarded::Yes
+                } else {
+                    Forwarded::No
+                };
                 self.finish_running(id, failed(Failure::Timeout, forwarded, "no answer in time"));
             }
             Stage::Passing if &*request.method == "initialize" => {
@@ -379,17 +452,36 @@ impl Session {
 
     /// Withdraws a request from the queue or cancels it at the server. Whether it may have reached the server.
     pub(super) fn cancel_at_server(&mut self, id: &Id, reason: &str) -> bool {
-        if let Some(place) = self.held.iter().position(|(_, request)| request.as_ref() == Some(id)) {
+        if let Some(place) = self
+            .held
+            .iter()
+            .position(|(_, request)| request.as_ref() == Some(id))
+        {
             self.held.remove(place);
             return false;
         }
         if self.to_server.withdraw(id) {
             return false;
         }
-        self.abandoned.insert(id.clone());
-        let params = format!("{{\"requestId\":{},\"reason\":{}}}", emit::raw(id), emit::quote(reason));
-        self.tell_server(emit::notification("notifications/cancelled", Some(params.as_bytes()), &[]), None);
+        self.abandon(id);
+        let params = format!(
+            "{{\"requestId\":{},\"reason\":{}}}",
+            emit::raw(id),
+            emit::quote(reason)
+        );
+        self.tell_server(
+            emit::notification("notifications/cancelled", Some(params.as_bytes()), &[]),
+            None,
+        );
         true
+    }
+
+    /// The server may still answer this; nobody waits. Servers that honour a cancellation never do, so the memory is bounded.
+    pub(super) fn abandon(&mut self, id: &Id) {
+        if self.abandoned.len() >= MAX_ABANDONED {
+            self.abandoned.clear();
+        }
+        self.abandoned.insert(id.clone());
     }
 
     /// The server is gone: everything that waits for it ends, once. `detail` is for the person.
@@ -401,18 +493,28 @@ impl Session {
         let asked: Vec<Id> = self.asked.keys().cloned().collect();
         for id in asked {
             if let Some(Purpose::Answer(reply)) = self.take_asked(&id) {
-                let _ = reply.send(Asked::Lost(Lost { failure: Failure::Server, detail: detail.to_owned() }));
+                let _ = reply.send(Asked::Lost(Lost {
+                    failure: Failure::Server,
+                    detail: detail.to_owned(),
+                }));
             }
         }
         let waiting: Vec<Id> = self.requests.keys().cloned().collect();
         for id in waiting {
             match self.requests.get(&id).map(|request| &request.stage) {
                 Some(Stage::Passing) => {
-                    let sentence = format!("The server `{}` ended or could not be started.", self.settings.server);
+                    let sentence = format!(
+                        "The server `{}` ended or could not be started.",
+                        self.settings.server
+                    );
                     self.fail_passing(&id, Code::UpstreamFailed, &sentence);
                 }
                 Some(Stage::Running(_)) => {
-                    let forwarded = if unsent.contains(&id) { Forwarded::No } else { Forwarded::Yes };
+                    let forwarded = if unsent.contains(&id) {
+                        Forwarded::No
+                    } else {
+                        Forwarded::Yes
+                    };
                     self.finish_running(&id, failed(Failure::Server, forwarded, detail));
                 }
                 _ => {}
@@ -421,8 +523,15 @@ impl Session {
         // What the dead server asked the client is withdrawn; a late answer finds nobody and is dropped.
         let questions: Vec<Id> = self.server_requests.drain().map(|(id, _)| id).collect();
         for id in questions {
-            let params = format!("{{\"requestId\":{},\"reason\":\"the server ended\"}}", emit::raw(&id));
-            self.tell_client(emit::notification("notifications/cancelled", Some(params.as_bytes()), &[]));
+            let params = format!(
+                "{{\"requestId\":{},\"reason\":\"the server ended\"}}",
+                emit::raw(&id)
+            );
+            self.tell_client(emit::notification(
+                "notifications/cancelled",
+                Some(params.as_bytes()),
+                &[],
+            ));
         }
         self.tokens.clear();
         self.log(detail);
@@ -442,14 +551,21 @@ impl Session {
             .collect();
         for raw_id in listening {
             let id = String::from_utf8_lossy(&raw_id);
-            let params = format!("{{\"_meta\":{{\"{}\":{id}}}}}", super::lifecycle::META_SUBSCRIPTION);
+            let params = format!(
+                "{{\"_meta\":{{\"{}\":{id}}}}}",
+                super::lifecycle::META_SUBSCRIPTION
+            );
             self.tell_client(emit::notification(METHOD, Some(params.as_bytes()), &[]));
         }
     }
 
     /// Whether a client that left still waits for something we can give it.
     pub(super) fn owes_answers(&self) -> bool {
-        !self.to_client.is_empty() || self.requests.values().any(|request| !request.cancelled && request.deadline.is_some() || !matches!(request.stage, Stage::Passing))
+        !self.to_client.is_empty()
+            || self.requests.values().any(|request| {
+                !request.cancelled && request.deadline.is_some()
+                    || !matches!(request.stage, Stage::Passing)
+            })
     }
 
     /// The client is gone: what runs ends as cancelled, so that every noted call has an outcome.
@@ -461,7 +577,10 @@ impl Session {
             }
             let sent = !self.to_server.withdraw(&id);
             let forwarded = if sent { Forwarded::Yes } else { Forwarded::No };
-            self.finish_running(&id, failed(Failure::Cancelled, forwarded, "the client is gone"));
+            self.finish_running(
+                &id,
+                failed(Failure::Cancelled, forwarded, "the client is gone"),
+            );
         }
         let asked: Vec<Id> = self.asked.keys().cloned().collect();
         for id in asked {

@@ -54,10 +54,18 @@ pub enum Era {
 pub fn answer(asked: &Asked, answer: &Answer) -> Option<Vec<u8>> {
     let rate = answer.rate.as_ref();
     match &answer.outcome {
-        Outcome::Result { body, .. } => Some(emit::result(&asked.raw_id, &with_rate(body, rate), &[])),
+        Outcome::Result { body, .. } => {
+            Some(emit::result(&asked.raw_id, &with_rate(body, rate), &[]))
+        }
         Outcome::ProtocolError { body } => Some(emit::error(&asked.raw_id, body, &[])),
         Outcome::Finished(finished) => {
-            let fields = tool_result(&finished.text, &finished.document, asked.era, Vec::new(), rate);
+            let fields = tool_result(
+                &finished.text,
+                &finished.document,
+                asked.era,
+                Vec::new(),
+                rate,
+            );
             Some(emit::result(&asked.raw_id, fields.as_bytes(), &[]))
         }
         Outcome::Refused(refusal) => Some(refused(asked, refusal, &answer.request_id, rate)),
@@ -67,7 +75,12 @@ pub fn answer(asked: &Asked, answer: &Answer) -> Option<Vec<u8>> {
 
 /// A refusal as a line.
 #[must_use]
-pub fn refused(asked: &Asked, refusal: &Refusal, request_id: &str, rate: Option<&RateState>) -> Vec<u8> {
+pub fn refused(
+    asked: &Asked,
+    refusal: &Refusal,
+    request_id: &str,
+    rate: Option<&RateState>,
+) -> Vec<u8> {
     let code = match (asked.kind, refusal.code) {
         (Kind::Tool | Kind::TaskTool, Code::NotFound | Code::ModuleDisabled) => INVALID_PARAMS,
         (Kind::TaskTool, _) => TASK_REFUSED,
@@ -76,7 +89,13 @@ pub fn refused(asked: &Asked, refusal: &Refusal, request_id: &str, rate: Option<
         (Kind::Tool, _) => {
             let shown = refusal.shown(request_id);
             let marker = (MARKER, Value::from(refusal.code.text()));
-            let body = tool_result(&shown.text, &shown.document, asked.era, vec![("isError", json!(true)), marker], rate);
+            let body = tool_result(
+                &shown.text,
+                &shown.document,
+                asked.era,
+                vec![("isError", json!(true)), marker],
+                rate,
+            );
             return emit::result(&asked.raw_id, body.as_bytes(), &[]);
         }
     };
@@ -84,25 +103,34 @@ pub fn refused(asked: &Asked, refusal: &Refusal, request_id: &str, rate: Option<
     if let (Some(rate), Some(data)) = (rate, data.as_object_mut()) {
         data.insert(META_KEY.to_owned(), rate.meta());
     }
-    error_line(&asked.raw_id, code, &refusal.sentence, data)
+    error_line(&asked.raw_id, code, &refusal.sentence, &data)
 }
 
 /// An error of ours about the message itself.
 #[must_use]
 pub fn fault(raw_id: Option<&[u8]>, code: i64, what: &str, sentence: &str) -> Vec<u8> {
-    error_line(raw_id.unwrap_or(b"null"), code, sentence, json!({ MARKER: { "code": what, "detail": sentence } }))
+    error_line(
+        raw_id.unwrap_or(b"null"),
+        code,
+        sentence,
+        &json!({ MARKER: { "code": what, "detail": sentence } }),
+    )
 }
 
 /// A raw `error` member of ours.
 #[must_use]
 pub fn error_body(code: i64, what: &str, sentence: &str) -> Bytes {
     let data = json!({ MARKER: { "code": what, "detail": sentence } });
-    json!({ "code": code, "message": sentence, "data": data }).to_string().into()
+    json!({ "code": code, "message": sentence, "data": data })
+        .to_string()
+        .into()
 }
 
 /// A result with the rate values in its `_meta`, everything else as it was.
 fn with_rate<'a>(body: &'a Bytes, rate: Option<&RateState>) -> std::borrow::Cow<'a, [u8]> {
-    let Some(rate) = rate else { return std::borrow::Cow::Borrowed(body) };
+    let Some(rate) = rate else {
+        return std::borrow::Cow::Borrowed(body);
+    };
     let value = rate.meta().to_string();
     let meta = match member(body, "_meta").filter(|meta| meta.first() == Some(&b'{')) {
         Some(meta) => edit(meta, &[Change::Set(META_KEY, value.as_bytes())]),
@@ -117,12 +145,21 @@ pub fn page(raw_id: &[u8], page: &Bytes, rate: Option<&RateState>) -> Vec<u8> {
     emit::result(raw_id, &with_rate(page, rate), &[])
 }
 
-fn tool_result(text: &str, document: &str, era: Era, more: Vec<(&str, Value)>, rate: Option<&RateState>) -> String {
+fn tool_result(
+    text: &str,
+    document: &str,
+    era: Era,
+    more: Vec<(&str, Value)>,
+    rate: Option<&RateState>,
+) -> String {
     let mut meta = serde_json::Map::new();
     if let Some(rate) = rate {
         meta.insert(META_KEY.to_owned(), rate.meta());
     }
-    let mut out = format!("{{\"content\":[{{\"type\":\"text\",\"text\":{}}}],\"structuredContent\":{document}", emit::quote(text));
+    let mut out = format!(
+        "{{\"content\":[{{\"type\":\"text\",\"text\":{}}}],\"structuredContent\":{document}",
+        emit::quote(text)
+    );
     for (name, value) in more {
         if name == MARKER {
             meta.insert(name.to_owned(), value);
@@ -140,7 +177,7 @@ fn tool_result(text: &str, document: &str, era: Era, more: Vec<(&str, Value)>, r
     out
 }
 
-fn error_line(raw_id: &[u8], code: i64, sentence: &str, data: Value) -> Vec<u8> {
+fn error_line(raw_id: &[u8], code: i64, sentence: &str, data: &Value) -> Vec<u8> {
     let body = json!({ "code": code, "message": sentence, "data": data }).to_string();
     emit::error(raw_id, body.as_bytes(), &[])
 }
@@ -150,8 +187,16 @@ mod tests {
     use super::*;
 
     fn line(kind: Kind, era: Era, outcome: Outcome) -> Option<Value> {
-        let asked = Asked { raw_id: b"\"a\"".to_vec(), kind, era };
-        let answer = Answer { request_id: "a".into(), outcome, rate: None };
+        let asked = Asked {
+            raw_id: b"\"a\"".to_vec(),
+            kind,
+            era,
+        };
+        let answer = Answer {
+            request_id: "a".into(),
+            outcome,
+            rate: None,
+        };
         super::answer(&asked, &answer).map(|line| {
             assert_eq!(line.last(), Some(&b'\n'));
             serde_json::from_slice(&line).unwrap()
@@ -159,7 +204,12 @@ mod tests {
     }
 
     fn refusal(code: Code) -> Outcome {
-        Outcome::Refused(Box::new(Refusal::new(code, 6, "the tool `x` is closed", "ask the person")))
+        Outcome::Refused(Box::new(Refusal::new(
+            code,
+            6,
+            "the tool `x` is closed",
+            "ask the person",
+        )))
     }
 
     #[test]
@@ -170,7 +220,12 @@ mod tests {
         assert_eq!(result["isError"], true);
         assert_eq!(result["structuredContent"]["code"], "forbidden");
         assert_eq!(result["_meta"][MARKER], "forbidden");
-        assert!(result["content"][0]["text"].as_str().unwrap().contains("the tool `x` is closed"));
+        assert!(
+            result["content"][0]["text"]
+                .as_str()
+                .unwrap()
+                .contains("the tool `x` is closed")
+        );
         assert_eq!(result.get("resultType"), None);
         let modern = super::tests::line(Kind::Tool, Era::Modern, refusal(Code::Forbidden)).unwrap();
         assert_eq!(modern["result"]["resultType"], "complete");
@@ -193,14 +248,52 @@ mod tests {
 
     #[test]
     fn m9_m52_what_the_server_said_is_passed_on_as_it_is() {
-        let body = Bytes::from_static(br#"{"content":[{"type":"hologram","n":1e2}],"isError":true,"x":null}"#);
-        let asked = Asked { raw_id: b"7".to_vec(), kind: Kind::Tool, era: Era::Legacy };
-        let answer = |outcome| super::answer(&asked, &Answer { request_id: "7".into(), outcome, rate: None });
-        let line = answer(Outcome::Result { body: body.clone(), is_error: true }).unwrap();
-        assert_eq!(line, [b"{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":", &body[..], b"}\n"].concat());
+        let body = Bytes::from_static(
+            br#"{"content":[{"type":"hologram","n":1e2}],"isError":true,"x":null}"#,
+        );
+        let asked = Asked {
+            raw_id: b"7".to_vec(),
+            kind: Kind::Tool,
+            era: Era::Legacy,
+        };
+        let answer = |outcome| {
+            super::answer(
+                &asked,
+                &Answer {
+                    request_id: "7".into(),
+                    outcome,
+                    rate: None,
+                },
+            )
+        };
+        let line = answer(Outcome::Result {
+            body: body.clone(),
+            is_error: true,
+        })
+        .unwrap();
+        assert_eq!(
+            line,
+            [
+                b"{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":",
+                &body[..],
+                b"}\n"
+            ]
+            .concat()
+        );
         let error = Bytes::from_static(br#"{"code":-32042,"message":"m","data":null}"#);
-        let line = answer(Outcome::ProtocolError { body: error.clone() }).unwrap();
-        assert_eq!(line, [b"{\"jsonrpc\":\"2.0\",\"id\":7,\"error\":", &error[..], b"}\n"].concat());
+        let line = answer(Outcome::ProtocolError {
+            body: error.clone(),
+        })
+        .unwrap();
+        assert_eq!(
+            line,
+            [
+                b"{\"jsonrpc\":\"2.0\",\"id\":7,\"error\":",
+                &error[..],
+                b"}\n"
+            ]
+            .concat()
+        );
         assert_eq!(answer(Outcome::Cancelled), None);
     }
 }

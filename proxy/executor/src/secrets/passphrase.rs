@@ -30,7 +30,8 @@ const LONGEST: u64 = 4096;
 impl PassphraseSource {
     /// Chooses by `COUNTERSIGN_PASSPHRASE_FILE`, `COUNTERSIGN_PASSPHRASE_FD`, then a prompt where one may be shown.
     pub fn from_environment(interaction: Interaction) -> Result<PassphraseSource, SecretsError> {
-        let terminal = std::io::stdin().is_terminal();
+        // A prompt uses the terminal itself, so it works while standard input is a pipe.
+        let terminal = std::io::stdin().is_terminal() || std::io::stderr().is_terminal();
         PassphraseSource::choose(
             env::var_os("COUNTERSIGN_PASSPHRASE_FILE"),
             env::var_os("COUNTERSIGN_PASSPHRASE_FD"),

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use crate::folder::{FolderError, Stamp, read_own};
 use crate::problem::Problem;
 
@@ -74,7 +76,7 @@ pub fn check_bytes(path: &Path, bytes: &[u8]) -> Result<Settings, SettingsError>
             "invalid type: expected an object".to_owned(),
         )));
     }
-    if let Some(version) = value.get("version").and_then(serde_json::Value::as_u64)
+    if let Some(version) = value.get("version").and_then(Value::as_u64)
         && version > u64::from(SettingsFile::VERSION)
     {
         return Err(SettingsError::Newer {
@@ -82,8 +84,13 @@ pub fn check_bytes(path: &Path, bytes: &[u8]) -> Result<Settings, SettingsError>
             version,
         });
     }
-    let file: SettingsFile = serde_path_to_error::deserialize(value)
-        .map_err(|error| wrong((strict::path_text(error.path()), error.inner().to_string())))?;
+    let file: SettingsFile = serde_path_to_error::deserialize(&value)
+        .map_err(|error| wrong((strict::path_text(error.path()), member_words(error.inner()))))?;
+    let written =
+        serde_json::to_value(&file).map_err(|error| wrong((String::new(), error.to_string())))?;
+    if let Some(member) = list_for_object(&value, &written, String::new()) {
+        return Err(wrong((member, "expected an object, not a list".to_owned())));
+    }
     let settings = Settings::check(file).map_err(wrong)?;
     super::effective::check_prices(&settings).map_err(wrong)?;
     Ok(settings)
@@ -110,6 +117,40 @@ impl From<SettingsError> for Problem {
                 "correct the member; nothing is open until the file is right",
             ),
         }
+    }
+}
+
+/// The parser's words, in ours: what executor.json holds are members.
+fn member_words(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.split_once(" field ") {
+        Some((first @ ("unknown" | "missing" | "duplicate"), rest)) => {
+            format!("{first} member {rest}")
+        }
+        _ => text,
+    }
+}
+
+/// The parser takes a list for an object whose members are in its order; a person never means that. The path of the first one.
+fn list_for_object(read: &Value, written: &Value, path: String) -> Option<String> {
+    match (read, written) {
+        (Value::Array(_), Value::Object(_)) => Some(path),
+        (Value::Array(read), Value::Array(written)) => read
+            .iter()
+            .zip(written)
+            .enumerate()
+            .find_map(|(at, (read, written))| {
+                list_for_object(read, written, format!("{path}[{at}]"))
+            }),
+        (Value::Object(read), Value::Object(written)) => read.iter().find_map(|(name, read)| {
+            let path = if path.is_empty() {
+                name.clone()
+            } else {
+                format!("{path}.{name}")
+            };
+            list_for_object(read, written.get(name)?, path)
+        }),
+        _ => None,
     }
 }
 
@@ -171,7 +212,7 @@ mod tests {
         let cases = [
             (
                 with(r#""colour":1"#),
-                "executor.json: colour: unknown field `colour`",
+                "executor.json: colour: unknown member `colour`",
             ),
             (with(r#""enabled":"yes""#), "executor.json: enabled: "),
             (
@@ -244,7 +285,7 @@ mod tests {
             ),
             (
                 tool(r#""colour":1"#),
-                "servers.s.tools.t.colour: unknown field `colour`",
+                "servers.s.tools.t.colour: unknown member `colour`",
             ),
             (
                 tool(r#""danger":"sometimes""#),
@@ -303,6 +344,14 @@ mod tests {
                 "buckets.key.size: it is 19",
             ),
             (tool(r#""cost":500"#), "`s/t` can cost 500"),
+            (
+                with(r#""buckets":{"key":[120,60]}"#),
+                "buckets.key: expected an object, not a list",
+            ),
+            (
+                with(r#""copies":[["/a"]]"#),
+                "copies[0]: expected an object, not a list",
+            ),
             (
                 with(r#""buckets":{"key":{"size":0,"per_minute":60}}"#),
                 "buckets.key: `size` and `per_minute`",

@@ -53,8 +53,10 @@ pub fn environment(
     ours: impl IntoIterator<Item = (OsString, OsString)>,
     entry: impl IntoIterator<Item = (OsString, OsString)>,
 ) -> Vec<(OsString, OsString)> {
-    let mut all: Vec<(OsString, OsString)> =
-        ours.into_iter().filter(|(name, _)| !name.to_string_lossy().starts_with("COUNTERSIGN_")).collect();
+    let mut all: Vec<(OsString, OsString)> = ours
+        .into_iter()
+        .filter(|(name, _)| !name.to_string_lossy().starts_with("COUNTERSIGN_"))
+        .collect();
     for (name, value) in entry {
         all.retain(|(existing, _)| *existing != name);
         all.push((name, value));
@@ -101,11 +103,20 @@ pub struct Patience {
 
 impl Patience {
     /// For a server that is stopped while we go on.
-    pub const RESTART: Self = Self { after_eof: Duration::from_secs(2), after_term: Duration::from_secs(2) };
+    pub const RESTART: Self = Self {
+        after_eof: Duration::from_secs(2),
+        after_term: Duration::from_secs(2),
+    };
     /// When our own input ended: hosts give us two seconds in all (M24).
-    pub const LEAVING: Self = Self { after_eof: Duration::from_millis(700), after_term: Duration::from_millis(700) };
+    pub const LEAVING: Self = Self {
+        after_eof: Duration::from_millis(500),
+        after_term: Duration::from_millis(400),
+    };
     /// When we were asked by signal: hosts do that after they have waited already.
-    pub const SIGNALLED: Self = Self { after_eof: Duration::from_millis(250), after_term: Duration::from_millis(700) };
+    pub const SIGNALLED: Self = Self {
+        after_eof: Duration::from_millis(250),
+        after_term: Duration::from_millis(700),
+    };
 }
 
 impl Child {
@@ -113,21 +124,49 @@ impl Child {
     ///
     /// # Errors
     /// [`StartError`], which is also in the server's log.
-    pub async fn start(spec: &ChildSpec, guardian: Option<Guardian>, diagnostics: Diagnostics) -> Result<Self, StartError> {
-        let given = spec.environment.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.clone());
-        let Found { program, path } = find(&spec.command, &Surroundings::here(given, spec.cwd.as_deref())).await?;
+    pub async fn start(
+        spec: &ChildSpec,
+        guardian: Option<Guardian>,
+        diagnostics: Diagnostics,
+    ) -> Result<Self, StartError> {
+        let given = spec
+            .environment
+            .iter()
+            .find(|(name, _)| name == "PATH")
+            .map(|(_, path)| path.clone());
+        let Found { program, path } = find(
+            &spec.command,
+            &Surroundings::here(given, spec.cwd.as_deref()),
+        )
+        .await?;
         let mut command = Command::new(&program);
-        command.args(&spec.arguments).env_clear().envs(spec.environment.iter().map(|(name, value)| (name, value)));
+        command
+            .args(&spec.arguments)
+            .env_clear()
+            .envs(spec.environment.iter().map(|(name, value)| (name, value)));
         if let Some(path) = path {
             command.env("PATH", path);
         }
         if let Some(cwd) = &spec.cwd {
             command.current_dir(cwd);
         }
-        let Spawned { tree, stdin, stdout, stderr } = Tree::spawn(command, guardian)
-            .map_err(|source| StartError::Spawn { command: program.display().to_string(), source })?;
+        let Spawned {
+            tree,
+            stdin,
+            stdout,
+            stderr,
+        } = Tree::spawn(command, guardian).map_err(|source| StartError::Spawn {
+            command: program.display().to_string(),
+            source,
+        })?;
         let stderr = tokio::spawn(drain(stderr, diagnostics.clone()));
-        Ok(Self { stdin: Some(stdin), stdout: Some(stdout), tree, stderr, diagnostics })
+        Ok(Self {
+            stdin: Some(stdin),
+            stdout: Some(stdout),
+            tree,
+            stderr,
+            diagnostics,
+        })
     }
 
     /// Its process id, for logs.
@@ -163,7 +202,10 @@ impl Child {
         // Everyone who held the other end of stderr is dead: what is left of it arrives now.
         let _ = tokio::time::timeout(Duration::from_millis(100), &mut self.stderr).await;
         self.stderr.abort();
-        Ended { status, last_words: self.diagnostics.last_words() }
+        Ended {
+            status,
+            last_words: self.diagnostics.last_words(),
+        }
     }
 }
 
@@ -177,7 +219,10 @@ pub struct Ended {
 }
 
 async fn within(patience: Duration, tree: &mut Tree) -> Option<ExitStatus> {
-    tokio::time::timeout(patience, tree.wait()).await.ok().and_then(Result::ok)
+    tokio::time::timeout(patience, tree.wait())
+        .await
+        .ok()
+        .and_then(Result::ok)
 }
 
 async fn drain(mut stream: impl AsyncRead + Unpin, diagnostics: Diagnostics) {
@@ -190,7 +235,9 @@ async fn drain(mut stream: impl AsyncRead + Unpin, diagnostics: Diagnostics) {
         } else {
             memchr::memrchr(b'\n', &buffer).map_or(0, |end| end + 1)
         };
-        let lines = buffer[..whole].split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let lines = buffer[..whole]
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty());
         diagnostics.lines(Source::Stderr, lines);
         buffer.drain(..whole);
         if ended {

@@ -61,8 +61,17 @@ impl Diagnostics {
     #[must_use]
     pub fn new(server: &str, logs: Option<&Path>) -> Self {
         let log = logs.map(|folder| Arc::new(folder.join(format!("{server}.log"))));
-        let state = State { ring: VecDeque::new(), window: Instant::now(), echoed: 0, suppressed: 0 };
-        Self { server: server.into(), log, state: Arc::new(Mutex::new(state)) }
+        let state = State {
+            ring: VecDeque::new(),
+            window: Instant::now(),
+            echoed: 0,
+            suppressed: 0,
+        };
+        Self {
+            server: server.into(),
+            log,
+            state: Arc::new(Mutex::new(state)),
+        }
     }
 
     /// The server's name.
@@ -98,7 +107,13 @@ impl Diagnostics {
     /// The last lines the server said, oldest first: for the person only.
     #[must_use]
     pub fn last_words(&self) -> Vec<String> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).ring.iter().cloned().collect()
+        self.state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .ring
+            .iter()
+            .cloned()
+            .collect()
     }
 
     /// Opened for each batch of lines, so that several processes can write and rotate one file without stale handles.
@@ -112,7 +127,9 @@ impl Diagnostics {
         options.append(true).create(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let Ok(mut file) = options.open(path) else { return };
+        let Ok(mut file) = options.open(path) else {
+            return;
+        };
         let (now, pid, name) = (jiff::Timestamp::now(), std::process::id(), source.name());
         let mut text = String::new();
         for line in lines {
@@ -128,7 +145,10 @@ impl State {
         let mut text = String::new();
         if now.duration_since(self.window) >= ECHO_WINDOW {
             if self.suppressed > 0 {
-                text = format!("[{server}] {} more lines are in its log only\n", self.suppressed);
+                text = format!(
+                    "[{server}] {} more lines are in its log only\n",
+                    self.suppressed
+                );
             }
             (self.window, self.echoed, self.suppressed) = (now, 0, 0);
         }
@@ -137,33 +157,56 @@ impl State {
             return (!text.is_empty()).then_some(text);
         }
         self.echoed += 1;
-        let mark = if source == Source::Stdout { "stdout, not a message: " } else { "" };
+        let mark = if source == Source::Stdout {
+            "stdout, not a message: "
+        } else {
+            ""
+        };
         text.push_str(&format!("[{server}] {mark}{line}\n"));
         Some(text)
     }
 }
 
+enum Echo {
+    Text(String),
+    Flush(SyncSender<()>),
+}
+
 /// Writes to our stderr without ever waiting for its reader: a thread of its own, a bounded queue, what does not fit is dropped.
 pub fn to_stderr(text: String) {
-    static QUEUE: OnceLock<Option<SyncSender<String>>> = OnceLock::new();
-    let queue = QUEUE.get_or_init(|| {
-        let (sender, receiver) = sync_channel::<String>(256);
-        std::thread::Builder::new()
-            .name("stderr".to_owned())
-            .stack_size(64 * 1024)
-            .spawn(move || {
-                while let Ok(text) = receiver.recv() {
-                    if std::io::stderr().write_all(text.as_bytes()).is_err() {
-                        return;
-                    }
-                }
-            })
-            .is_ok()
-            .then_some(sender)
-    });
-    if let Some(queue) = queue {
-        let _ = queue.try_send(text);
+    if let Some(queue) = echo() {
+        let _ = queue.try_send(Echo::Text(text));
     }
+}
+
+/// Waits until what was queued for our stderr is written, for at most `patience`. For the end of the process.
+pub fn flush_stderr(patience: Duration) {
+    let (written, done) = sync_channel(1);
+    if let Some(queue) = echo()
+        && queue.try_send(Echo::Flush(written)).is_ok()
+    {
+        let _ = done.recv_timeout(patience);
+    }
+}
+
+fn echo() -> Option<&'static SyncSender<Echo>> {
+    static QUEUE: OnceLock<Option<SyncSender<Echo>>> = OnceLock::new();
+    let start = || {
+        let (sender, receiver) = sync_channel::<Echo>(256);
+        let write = move || {
+            while let Ok(echo) = receiver.recv() {
+                match echo {
+                    Echo::Text(text) => _ = std::io::stderr().write_all(text.as_bytes()),
+                    Echo::Flush(done) => _ = done.try_send(()),
+                }
+            }
+        };
+        let thread = std::thread::Builder::new()
+            .name("stderr".to_owned())
+            .stack_size(64 * 1024);
+        thread.spawn(write).is_ok().then_some(sender)
+    };
+    QUEUE.get_or_init(start).as_ref()
 }
 
 /// Bytes as one line a terminal cannot be fooled by: control, bidi and escape characters shown as `\u{…}`, length bounded.
@@ -176,10 +219,15 @@ pub fn printable(bytes: &[u8]) -> String {
     for c in text.chars() {
         match c {
             '\t' => out.push('\t'),
-            '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' => {
+            '\u{200b}'..='\u{200f}'
+            | '\u{202a}'..='\u{202e}'
+            | '\u{2066}'..='\u{2069}'
+            | '\u{feff}' => {
                 out.extend(c.escape_unicode());
             }
-            c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') => out.extend(c.escape_unicode()),
+            c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') => {
+                out.extend(c.escape_unicode())
+            }
             c => out.push(c),
         }
     }
@@ -224,9 +272,19 @@ mod tests {
 
     #[test]
     fn m62_the_echo_is_prefixed_and_rate_limited() {
-        let mut state = State { ring: VecDeque::new(), window: Instant::now(), echoed: 0, suppressed: 0 };
-        assert_eq!(state.echo("s", Source::Stderr, "hello").as_deref(), Some("[s] hello\n"));
-        let shown = (0..1_000).filter(|_| state.echo("s", Source::Stderr, "x").is_some()).count();
+        let mut state = State {
+            ring: VecDeque::new(),
+            window: Instant::now(),
+            echoed: 0,
+            suppressed: 0,
+        };
+        assert_eq!(
+            state.echo("s", Source::Stderr, "hello").as_deref(),
+            Some("[s] hello\n")
+        );
+        let shown = (0..1_000)
+            .filter(|_| state.echo("s", Source::Stderr, "x").is_some())
+            .count();
         assert_eq!(shown, ECHO_LINES as usize - 1);
         state.window -= ECHO_WINDOW;
         let text = state.echo("s", Source::Stderr, "again").unwrap();

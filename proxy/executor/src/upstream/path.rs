@@ -29,9 +29,21 @@ impl Surroundings {
     #[must_use]
     pub fn here(path: Option<OsString>, cwd: Option<&Path>) -> Self {
         let home = directories::BaseDirs::new().map(|dirs| dirs.home_dir().to_owned());
-        let shell = if cfg!(unix) { std::env::var_os("SHELL").map(PathBuf::from) } else { None };
-        let cwd = cwd.map(Path::to_owned).or_else(|| std::env::current_dir().ok()).unwrap_or_default();
-        Self { path: path.or_else(|| std::env::var_os("PATH")), home, shell, cwd }
+        let shell = if cfg!(unix) {
+            std::env::var_os("SHELL").map(PathBuf::from)
+        } else {
+            None
+        };
+        let cwd = cwd
+            .map(Path::to_owned)
+            .or_else(|| std::env::current_dir().ok())
+            .unwrap_or_default();
+        Self {
+            path: path.or_else(|| std::env::var_os("PATH")),
+            home,
+            shell,
+            cwd,
+        }
     }
 }
 
@@ -60,15 +72,32 @@ pub struct NotFound {
 /// # Errors
 /// [`NotFound`] with every folder looked in.
 pub async fn find(command: &str, around: &Surroundings) -> Result<Found, NotFound> {
-    let missing = |looked| NotFound { command: command.to_owned(), looked };
+    let missing = |looked| NotFound {
+        command: command.to_owned(),
+        looked,
+    };
     if Path::new(command).components().count() > 1 {
         return which::which_in(command, None::<&OsStr>, &around.cwd)
-            .map(|program| Found { program, path: around.path.clone() })
-            .map_err(|_| missing(Path::new(command).parent().map(Path::to_owned).into_iter().collect()));
+            .map(|program| Found {
+                program,
+                path: around.path.clone(),
+            })
+            .map_err(|_| {
+                missing(
+                    Path::new(command)
+                        .parent()
+                        .map(Path::to_owned)
+                        .into_iter()
+                        .collect(),
+                )
+            });
     }
     let given: Vec<PathBuf> = around.path.iter().flat_map(std::env::split_paths).collect();
     if let Some(program) = look(command, &given, &around.cwd) {
-        return Ok(Found { program, path: around.path.clone() });
+        return Ok(Found {
+            program,
+            path: around.path.clone(),
+        });
     }
     let common = common_places(around.home.as_deref());
     if let Some(program) = look(command, &common, &around.cwd) {
@@ -81,11 +110,18 @@ pub async fn find(command: &str, around: &Surroundings) -> Result<Found, NotFoun
     if let Some(program) = look(command, &shell, &around.cwd) {
         return Ok(found_elsewhere(program, &given, &shell));
     }
-    Err(missing(given.into_iter().chain(common).chain(shell).collect()))
+    Err(missing(
+        given.into_iter().chain(common).chain(shell).collect(),
+    ))
 }
 
 fn look(command: &str, folders: &[PathBuf], cwd: &Path) -> Option<PathBuf> {
-    let path = std::env::join_paths(folders.iter().filter(|folder| !folder.as_os_str().is_empty())).ok()?;
+    let path = std::env::join_paths(
+        folders
+            .iter()
+            .filter(|folder| !folder.as_os_str().is_empty()),
+    )
+    .ok()?;
     if path.is_empty() {
         return None;
     }
@@ -144,8 +180,15 @@ const WINDOWS_PLACES: &[&str] = &[
 ];
 
 fn common_places(home: Option<&Path>) -> Vec<PathBuf> {
-    let places = if cfg!(windows) { WINDOWS_PLACES } else { UNIX_PLACES };
-    places.iter().flat_map(|place| expand(place, home)).collect()
+    let places = if cfg!(windows) {
+        WINDOWS_PLACES
+    } else {
+        UNIX_PLACES
+    };
+    places
+        .iter()
+        .flat_map(|place| expand(place, home))
+        .collect()
 }
 
 fn expand(place: &str, home: Option<&Path>) -> Vec<PathBuf> {
@@ -155,44 +198,71 @@ fn expand(place: &str, home: Option<&Path>) -> Vec<PathBuf> {
         (None, _) => PathBuf::from(place),
     };
     let parts: Vec<&OsStr> = full.iter().collect();
-    let Some(star) = parts.iter().position(|part| *part == "*") else { return vec![full] };
+    let Some(star) = parts.iter().position(|part| *part == "*") else {
+        return vec![full];
+    };
     let before: PathBuf = parts.iter().take(star).collect();
     let after: PathBuf = parts.iter().skip(star + 1).collect();
-    let Ok(entries) = std::fs::read_dir(&before) else { return Vec::new() };
-    let mut versions: Vec<String> =
-        entries.filter_map(Result::ok).filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let Ok(entries) = std::fs::read_dir(&before) else {
+        return Vec::new();
+    };
+    let mut versions: Vec<String> = entries
+        .filter_map(Result::ok)
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
     versions.sort_by_key(|version| std::cmp::Reverse(numbers(version)));
-    versions.into_iter().map(|version| before.join(version).join(&after)).collect()
+    versions
+        .into_iter()
+        .map(|version| before.join(version).join(&after))
+        .collect()
 }
 
 /// `v20.11.1` as `[20, 11, 1]`, so that v20 comes after v9.
 fn numbers(version: &str) -> Vec<u64> {
-    version.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
+    version
+        .split(|c: char| !c.is_ascii_digit())
+        .filter_map(|digits| digits.parse().ok())
+        .collect()
 }
 
 async fn shell_path(shell: &Path) -> Vec<PathBuf> {
     let mut command = tokio::process::Command::new(shell);
     command
-        .args(["-l", "-i", "-c", &format!("printf '{MARK}%s{MARK}' \"$PATH\"")])
+        .args([
+            "-l",
+            "-i",
+            "-c",
+            &format!("printf '{MARK}%s{MARK}' \"$PATH\""),
+        ])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .kill_on_drop(true);
     #[cfg(unix)]
     command.process_group(0);
-    let Ok(Ok(output)) = tokio::time::timeout(SHELL_PATIENCE, command.output()).await else { return Vec::new() };
+    let Ok(Ok(output)) = tokio::time::timeout(SHELL_PATIENCE, command.output()).await else {
+        return Vec::new();
+    };
     let text = String::from_utf8_lossy(&output.stdout);
-    text.split(MARK).nth(1).map(|path| std::env::split_paths(path).collect()).unwrap_or_default()
+    text.split(MARK)
+        .nth(1)
+        .map(|path| std::env::split_paths(path).collect())
+        .unwrap_or_default()
 }
 
 fn list(folders: &[PathBuf]) -> String {
     if folders.is_empty() {
         return "no folder at all".to_owned();
     }
-    folders.iter().map(|folder| format!("`{}`", folder.display())).collect::<Vec<_>>().join(", ")
+    folders
+        .iter()
+        .map(|folder| format!("`{}`", folder.display()))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
@@ -213,7 +283,11 @@ mod tests {
             cwd: home.path().to_owned(),
         };
         let found = find("cs-test-npx", &around).await.unwrap();
-        assert_eq!(found.program, home.path().join(expected_first).join("cs-test-npx"), "{layout}");
+        assert_eq!(
+            found.program,
+            home.path().join(expected_first).join("cs-test-npx"),
+            "{layout}"
+        );
         let path = found.path.unwrap();
         let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
         assert_eq!(folders[0], home.path().join(expected_first));
@@ -239,9 +313,18 @@ mod tests {
     async fn the_newest_version_is_first() {
         let home = tempfile::tempdir().unwrap();
         for version in ["v9.9.9", "v20.1.0", "v20.11.0"] {
-            program(&home.path().join(".nvm/versions/node").join(version).join("bin/cs-test-npx"));
+            program(
+                &home
+                    .path()
+                    .join(".nvm/versions/node")
+                    .join(version)
+                    .join("bin/cs-test-npx"),
+            );
         }
-        let around = Surroundings { home: Some(home.path().to_owned()), ..Surroundings::default() };
+        let around = Surroundings {
+            home: Some(home.path().to_owned()),
+            ..Surroundings::default()
+        };
         let found = find("cs-test-npx", &around).await.unwrap();
         assert!(found.program.to_string_lossy().contains("v20.11.0"));
     }
@@ -252,10 +335,19 @@ mod tests {
         program(&home.path().join("given/cs-test-npx"));
         program(&home.path().join(".volta/bin/cs-test-npx"));
         let path: OsString = home.path().join("given").into();
-        let around =
-            Surroundings { path: Some(path.clone()), home: Some(home.path().to_owned()), ..Surroundings::default() };
+        let around = Surroundings {
+            path: Some(path.clone()),
+            home: Some(home.path().to_owned()),
+            ..Surroundings::default()
+        };
         let found = find("cs-test-npx", &around).await.unwrap();
-        assert_eq!(found, Found { program: home.path().join("given/cs-test-npx"), path: Some(path) });
+        assert_eq!(
+            found,
+            Found {
+                program: home.path().join("given/cs-test-npx"),
+                path: Some(path)
+            }
+        );
     }
 
     #[tokio::test]
@@ -270,17 +362,33 @@ mod tests {
         )
         .unwrap();
         std::fs::set_permissions(&shell, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let around = Surroundings { path: Some("/nowhere".into()), shell: Some(shell), ..Surroundings::default() };
+        let around = Surroundings {
+            path: Some("/nowhere".into()),
+            shell: Some(shell),
+            ..Surroundings::default()
+        };
         let found = find("cs-test-npx", &around).await.unwrap();
         assert_eq!(found.program, odd.join("cs-test-npx"));
     }
 
     #[tokio::test]
     async fn spn_21_what_is_nowhere_is_named_with_the_places() {
-        let around = Surroundings { path: Some("/only-here".into()), ..Surroundings::default() };
-        let error = find("cs-no-such-command", &around).await.unwrap_err().to_string();
-        assert!(error.starts_with("command `cs-no-such-command` not found; looked in `/only-here`, "), "{error}");
-        let error = find("./absent/cs-no-such", &around).await.unwrap_err().to_string();
+        let around = Surroundings {
+            path: Some("/only-here".into()),
+            ..Surroundings::default()
+        };
+        let error = find("cs-no-such-command", &around)
+            .await
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.starts_with("command `cs-no-such-command` not found; looked in `/only-here`, "),
+            "{error}"
+        );
+        let error = find("./absent/cs-no-such", &around)
+            .await
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("`./absent/cs-no-such`"), "{error}");
     }
 }

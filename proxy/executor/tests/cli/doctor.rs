@@ -26,7 +26,7 @@ const CASES: &[Case] = &[
         harm: |world| fs::write(world.dir().join("executor.json"), "{\"version\":1}").unwrap(),
         check: "executor.json",
         level: "fail",
-        words: "missing field `executor`",
+        words: "missing member `executor`",
     },
     Case {
         name: "newer settings",
@@ -88,6 +88,24 @@ const CASES: &[Case] = &[
         check: "agents",
         level: "fail",
         words: "a key that state.db does not know",
+    },
+    Case {
+        name: "a changed byte",
+        harm: |world| {
+            let journal = fs::read_dir(world.dir().join("book/journal"))
+                .unwrap()
+                .next()
+                .unwrap()
+                .unwrap()
+                .path();
+            let mut bytes = fs::read(&journal).unwrap();
+            let middle = bytes.len() / 2;
+            bytes[middle] ^= 1;
+            fs::write(&journal, bytes).unwrap();
+        },
+        check: "book",
+        level: "fail",
+        words: "",
     },
     Case {
         name: "no book",

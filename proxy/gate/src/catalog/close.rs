@@ -176,13 +176,12 @@ fn effective_dialect(
     if root.contains_key("$schema") {
         return Ok((draft, None));
     }
-    let Err(unfit) = build(value, draft) else {
-        return Ok((draft, None));
+    // Compiled only where the form is an older one's: that is rare.
+    let fits = |older: Draft| {
+        is_older_form(value, older) && build(value, draft).is_err() && build(value, older).is_ok()
     };
-    let older = OLDER
-        .iter()
-        .find(|(draft, _)| is_older_form(value, *draft) && build(value, *draft).is_ok());
-    older.map(|(draft, uri)| (*draft, Some(*uri))).ok_or(unfit)
+    let older = OLDER.iter().find(|(older, _)| fits(*older));
+    Ok(older.map_or((draft, None), |(older, uri)| (*older, Some(*uri))))
 }
 
 /// Whether the schema has the form that only the older dialect allows, and no keyword that dialect would silently pass over.
@@ -205,11 +204,9 @@ fn is_older_form(value: &Value, draft: Draft) -> bool {
                 text.contains(&format!("\"{word}\":true"))
                     || text.contains(&format!("\"{word}\":false"))
             });
-            older
-                && !SINCE_2019.iter().any(|word| uses(&word))
-                && !SINCE_06.iter().any(|word| uses(&word))
+            older && !SINCE_2019.iter().any(uses) && !SINCE_06.iter().any(uses)
         }
-        _ => text.contains("\"items\":[") && !SINCE_2019.iter().any(|word| uses(&word)),
+        _ => text.contains("\"items\":[") && !SINCE_2019.iter().any(uses),
     }
 }
 

@@ -294,6 +294,32 @@ impl<'a> Inspected<'a> {
         self.anchors.get(fragment.as_str()).copied()
     }
 
+    /// The root schema.
+    pub fn root(&self) -> &'a Map<String, Value> {
+        self.root
+    }
+
+    /// The schemas that apply to the same value as `schema`, branches and references alike.
+    pub fn same_value(&self, schema: &'a Map<String, Value>) -> Vec<&'a Map<String, Value>> {
+        self.in_place(schema, "").unwrap_or_default()
+    }
+
+    /// The schemas that `schema` applies, to its value or to parts of it; definitions only where they are referred to.
+    pub fn applied(&self, schema: &'a Map<String, Value>) -> Vec<&'a Map<String, Value>> {
+        let mut found = self.same_value(schema);
+        for (keyword, holds, same_value) in APPLICATORS {
+            if same_value || keyword == "$defs" || keyword == "definitions" {
+                continue;
+            }
+            let parts = schema
+                .get(keyword)
+                .into_iter()
+                .flat_map(|value| children(value, holds));
+            found.extend(parts.filter_map(|(_, child)| child.as_object()));
+        }
+        found
+    }
+
     /// Every schema that applies to the root value, the root first, `not` aside (it declares nothing).
     pub fn at_root(&self) -> Vec<&'a Map<String, Value>> {
         let mut seen = HashSet::new();

@@ -1,7 +1,7 @@
 //! One raw page of `tools/list`, filtered: hidden items gone, open ones byte for byte but for their `inputSchema`; every unknown
 //! member, `nextCursor` included, kept.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
 
@@ -54,6 +54,11 @@ pub fn items(result: &Bytes) -> Result<Vec<Bytes>, PageError> {
 pub fn page(page: Page<'_>, open: &Open) -> Result<Vec<u8>, PageError> {
     let tools = tools_of(page.result)?;
     let mut kept: Vec<u8> = Vec::with_capacity(tools.len() + 1024);
+    let here = open
+        .tools
+        .iter()
+        .filter(|tool| *tool.server == *page.server);
+    let by_name: HashMap<&str, _> = here.map(|tool| (&*tool.name, tool)).collect();
     let mut seen = HashSet::new();
     kept.push(b'[');
     let mut push = |item: &[u8]| {
@@ -64,11 +69,7 @@ pub fn page(page: Page<'_>, open: &Open) -> Result<Vec<u8>, PageError> {
     };
     for item in json::elements(tools) {
         let Ok(name) = name_of(item) else { continue };
-        let Some(tool) = open
-            .tools
-            .iter()
-            .find(|tool| *tool.server == *page.server && *tool.name == *name)
-        else {
+        let Some(tool) = by_name.get(&*name) else {
             continue;
         };
         if tool.definition == hash_checked(item) && seen.insert(name) {

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use countersign_permission::Hash;
@@ -11,6 +11,7 @@ use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::{Value, json};
 
 use super::inspect::{Unfit, dialect, inspect, parse};
+use super::work::{is_too_much, must_be_counted};
 use crate::json as raw;
 
 /// Most faults named in one refusal.
@@ -21,6 +22,8 @@ pub struct Schema {
     text: Bytes,
     validator: Validator,
     compares_numbers: bool,
+    /// Kept where the work of each call must be counted first.
+    counted: Option<Value>,
 }
 
 /// One place where arguments do not fit.
@@ -51,7 +54,9 @@ impl Schema {
             Value::Object(root) => dialect(root)?,
             _ => return Err(Unfit::at("", "the schema is not an object")),
         };
-        let compares_numbers = inspect(&value)?.compares_numbers;
+        let inspected = inspect(&value)?;
+        let compares_numbers = inspected.compares_numbers;
+        let counted = must_be_counted(&inspected).then(|| value.clone());
         if compares_numbers {
             exact_numbers(&text)?;
         }
@@ -60,6 +65,7 @@ impl Schema {
             text,
             validator,
             compares_numbers,
+            counted,
         })
     }
 
@@ -85,6 +91,13 @@ impl Schema {
     }
 
     fn judge(&self, value: &Value) -> Vec<Mismatch> {
+        if self.is_too_much(value) {
+            let message = "nested or repeated too much to be held to this schema".to_string();
+            return vec![Mismatch {
+                pointer: String::new(),
+                message,
+            }];
+        }
         if self.validator.is_valid(value) {
             return Vec::new();
         }
@@ -98,11 +111,59 @@ impl Schema {
     }
 }
 
+impl Schema {
+    fn is_too_much(&self, value: &Value) -> bool {
+        let Some(schema) = &self.counted else {
+            return false;
+        };
+        inspect(schema).map_or(true, |inspected| is_too_much(&inspected, value))
+    }
+}
+
 impl fmt::Debug for Schema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Schema")
             .field("bytes", &self.text.len())
             .finish_non_exhaustive()
+    }
+}
+
+/// A schema compiled when it is first needed.
+#[derive(Debug)]
+pub struct LazySchema {
+    text: Bytes,
+    compiled: OnceLock<Result<Schema, Unfit>>,
+}
+
+impl LazySchema {
+    /// Not compiled yet.
+    #[must_use]
+    pub fn new(text: Bytes) -> Self {
+        Self {
+            text,
+            compiled: OnceLock::new(),
+        }
+    }
+
+    /// Its text.
+    #[must_use]
+    pub fn text(&self) -> &Bytes {
+        &self.text
+    }
+
+    /// As [`Schema::mismatches`]; what cannot be compiled fits nothing.
+    #[must_use]
+    pub fn mismatches(&self, text: &[u8]) -> Vec<Mismatch> {
+        match self
+            .compiled
+            .get_or_init(|| Schema::compile(self.text.clone()))
+        {
+            Ok(schema) => schema.mismatches(text),
+            Err(unfit) => vec![Mismatch {
+                pointer: String::new(),
+                message: unfit.reason.clone(),
+            }],
+        }
     }
 }
 
@@ -139,6 +200,8 @@ pub(super) fn build(value: &Value, draft: Draft) -> Result<Validator, Unfit> {
     jsonschema::options()
         .with_draft(draft)
         .with_pattern_options(PatternOptions::regex())
+        // `format` is a hint: our idea of an e-mail address is not the server's.
+        .should_validate_formats(false)
         .build(value)
         .map_err(|error| {
             let pointer = error.instance_path().to_string();
@@ -345,6 +408,24 @@ mod tests {
         let doubling = format!("{{\"$defs\":{{{doubling}\"d24\":{{}}}}}}");
         let error = Schema::compile(Bytes::from(doubling)).unwrap_err();
         assert!(error.reason.contains("multiply"), "{error:?}");
+    }
+
+    #[test]
+    fn arguments_that_would_never_be_judged_are_refused() {
+        let branch = r##"{"properties":{"c":{"$ref":"#"}}}"##;
+        let schema = format!("{{\"anyOf\":[{branch},{branch}]}}");
+        let deep = format!("{}{{}}{}", r#"{"c":"#.repeat(100), "}".repeat(100));
+        check(&schema, &[(r#"{"c":{"c":{}}}"#, Ok(())), (&deep, Err(""))]);
+    }
+
+    #[test]
+    fn formats_are_hints_in_every_dialect() {
+        for draft in ["draft-07/schema#", "draft/2020-12/schema"] {
+            let schema = format!(
+                r#"{{"$schema":"http://json-schema.org/{draft}","properties":{{"a":{{"format":"email"}}}}}}"#
+            );
+            check(&schema, &[(r#"{"a":"nobody"}"#, Ok(()))]);
+        }
     }
 
     #[test]

@@ -259,7 +259,12 @@ fn sch_52_boolean_exclusive_minimum() {
     }
     // A keyword the older dialect would pass over: not guessed at.
     let mixed = r#"{"type":"object","properties":{"n":{"const":1,"exclusiveMinimum":true}}}"#;
-    assert!(closed(Some(mixed), Kind::Read).is_err());
+    let mixed = format!("{{\"name\":\"a\",\"inputSchema\":{mixed}}}");
+    let catalog = build(&[&mixed], &[]);
+    assert_eq!(
+        catalog.set_aside[0].pointer,
+        "/inputSchema/properties/n/exclusiveMinimum"
+    );
 }
 
 #[test]
@@ -543,4 +548,106 @@ fn nam_73_pages_joined() {
     );
     assert_eq!(items(&pages[0]).unwrap(), [&b"1"[..], b"2"]);
     assert!(join(&[]).is_err());
+}
+
+/// A value a schema might take: required members only, first choices.
+fn sample(root: &Value, schema: &Value) -> Value {
+    if let Some(target) = schema["$ref"].as_str() {
+        return sample(root, root.pointer(&target[1..]).unwrap());
+    }
+    for (word, first) in [("const", ""), ("enum", "/0"), ("default", "")] {
+        if let Some(value) = schema.get(word).and_then(|value| value.pointer(first)) {
+            return value.clone();
+        }
+    }
+    if let Some(branch) = ["anyOf", "oneOf", "allOf"]
+        .iter()
+        .find_map(|word| schema[*word].get(0))
+    {
+        return sample(root, branch);
+    }
+    match schema["type"].as_str() {
+        Some("string") => json!("x".repeat(schema["minLength"].as_u64().unwrap_or(1) as usize)),
+        Some("integer" | "number") => schema.get("minimum").cloned().unwrap_or(json!(1)),
+        Some("boolean") => json!(true),
+        Some("array") => {
+            json!(vec![
+                sample(root, &schema["items"]);
+                schema["minItems"].as_u64().unwrap_or(0) as usize
+            ])
+        }
+        Some("object") => {
+            let required = schema["required"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_str);
+            required
+                .map(|name| (name.to_string(), sample(root, &schema["properties"][name])))
+                .collect()
+        }
+        _ => Value::Null,
+    }
+}
+
+#[test]
+fn r40_over_real_schemas_listed_enforced_and_the_servers_own_agree() {
+    let text = include_str!("../../../../tests/cases/tool_schemas.json");
+    let all: BTreeMap<String, Vec<Box<serde_json::value::RawValue>>> =
+        serde_json::from_str(text).unwrap();
+    let (mut fitting, mut tried) = (0, 0);
+    for item in all.values().flatten() {
+        let catalog = build(&[item.get()], &[]);
+        let tool = &catalog.tools[0];
+        let own = crate::json::member(item.get().as_bytes(), "inputSchema").unwrap();
+        let value: Value = serde_json::from_slice(own).unwrap();
+        let own = Schema::compile(Bytes::copy_from_slice(own)).unwrap();
+        let full = sample(&value, &value);
+        let without = |name: &String| {
+            let mut less = full.clone();
+            less.as_object_mut().unwrap().remove(name);
+            less
+        };
+        let mut cases: Vec<Value> = full.as_object().unwrap().keys().map(without).collect();
+        cases.push(full);
+        for case in cases {
+            let fits = |schema: &dyn Fn(&[u8]) -> Vec<Mismatch>, case: &Value| {
+                schema(case.to_string().as_bytes()).is_empty()
+            };
+            let by_server = fits(&|text| own.mismatches(text), &case);
+            assert_eq!(
+                fits(&|text| tool.schema.mismatches(text), &case),
+                by_server,
+                "{} {case}",
+                tool.name
+            );
+            assert_eq!(
+                fits(&|text| tool.bare.mismatches(text), &case),
+                by_server,
+                "{} {case}",
+                tool.name
+            );
+            let mut with_control = case.clone();
+            with_control[tool.control.dry_run.unwrap()] = json!(true);
+            assert_eq!(
+                fits(&|text| tool.schema.mismatches(text), &with_control),
+                by_server,
+                "{} {case}",
+                tool.name
+            );
+            let mut unknown = case.clone();
+            unknown["no_such_argument_at_all"] = json!(1);
+            assert!(
+                !fits(&|text| tool.schema.mismatches(text), &unknown),
+                "{} {case}",
+                tool.name
+            );
+            fitting += usize::from(by_server);
+            tried += 1;
+        }
+    }
+    assert!(
+        fitting > 130 && tried - fitting > 130,
+        "{fitting} of {tried}"
+    );
 }

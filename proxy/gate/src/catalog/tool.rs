@@ -9,7 +9,7 @@ use countersign_permission::{Hash, Kind};
 use super::close::{Closing, Replay, Root, close};
 use super::definition::hash_checked;
 use super::inspect::{Unfit, short};
-use super::{ControlFields, Schema, Validators};
+use super::{ControlFields, LazySchema, Schema, Validators};
 use crate::facts::{ServerFacts, ToolSettings, WHOAMI};
 use crate::json;
 
@@ -30,8 +30,8 @@ pub struct Tool {
     pub scope: Arc<str>,
     /// The closed schema: listed and enforced. The text is `schema.text()`.
     pub schema: Arc<Schema>,
-    /// The same without control fields: what is sent fits it too.
-    pub bare: Arc<Schema>,
+    /// The same without control fields: what is sent fits it too. Needed only where a call has some.
+    pub bare: LazySchema,
     /// Its control fields.
     pub control: ControlFields,
     /// Its settings.
@@ -60,6 +60,7 @@ pub struct Catalog {
     pub tools: Vec<Arc<Tool>>,
     /// What is not served.
     pub set_aside: Vec<SetAside>,
+    by_name: HashMap<Arc<str>, usize>,
 }
 
 impl Catalog {
@@ -106,13 +107,19 @@ impl Catalog {
                 Err(unfit) => catalog.put_aside(name, unfit),
             }
         }
+        let named = catalog
+            .tools
+            .iter()
+            .enumerate()
+            .map(|(at, tool)| (Arc::clone(&tool.name), at));
+        catalog.by_name = named.collect();
         catalog
     }
 
     /// The tool of exactly this name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&Arc<Tool>> {
-        self.tools.iter().find(|tool| &*tool.name == name)
+        self.tools.get(*self.by_name.get(name)?)
     }
 
     fn put_aside(&mut self, tool: String, unfit: Unfit) {
@@ -172,7 +179,6 @@ fn tool(
     let inside = |unfit: Unfit| Unfit::at(format!("/inputSchema{}", unfit.pointer), unfit.reason);
     let closed = close(json::member(item, "inputSchema"), closing).map_err(inside)?;
     let schema = validators.get(closed.text.into()).map_err(inside)?;
-    let bare = validators.get(closed.bare.into()).map_err(inside)?;
     let scope = settings.scope.clone().unwrap_or_else(|| {
         let right = if kind == Kind::Read { "read" } else { "write" };
         format!("{}:{right}", server.name)
@@ -185,7 +191,7 @@ fn tool(
         kind,
         scope: scope.into(),
         schema,
-        bare,
+        bare: LazySchema::new(closed.bare.into()),
         control: closed.control,
         settings,
         narrowed: closed.narrowed,

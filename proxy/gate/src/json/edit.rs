@@ -51,10 +51,10 @@ pub fn edit(object: &[u8], changes: &[Change<'_>]) -> Vec<u8> {
         lead_from = trail_end + 1;
     }
     for change in changes {
-        if let Change::Set(name, value) = change {
-            if member(object, name).is_none() {
-                parts.member(name, value);
-            }
+        if let Change::Set(name, value) = change
+            && member(object, name).is_none()
+        {
+            parts.member(name, value);
         }
     }
     // White space of an empty object stays.
@@ -71,7 +71,7 @@ pub fn edit(object: &[u8], changes: &[Change<'_>]) -> Vec<u8> {
 /// The checked text without a raw CR or LF, which can only be white space outside strings there. Borrowed where there was none.
 #[must_use]
 pub fn one_line(text: &[u8]) -> Cow<'_, [u8]> {
-    let breaks = |byte: &u8| *byte == b'\n' || *byte == b'\r';
+    let breaks = |byte: &u8| (*byte == b'\n') | (*byte == b'\r');
     // Whole chunks without an early exit, so that the compiler compares many bytes at a time.
     if !text
         .chunks(256)

@@ -408,7 +408,9 @@ mod tests {
 
     use super::*;
 
-    fn check_all(cases: &[(&str, Result<Kind, (usize, FaultKind)>)]) {
+    type Case<'a> = (&'a str, Result<Kind, (usize, FaultKind)>);
+
+    fn check_all(cases: &[Case<'_>]) {
         for (text, want) in cases {
             let got = check(text.as_bytes(), 4).map_err(|fault| (fault.at, fault.kind));
             assert_eq!(got, *want, "{text:?}");

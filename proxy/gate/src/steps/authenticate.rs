@@ -1,9 +1,6 @@
 //! Step 3: the key says which agent it is; its effective scopes are computed here, once for this request, and never looked up again.
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
-
-use countersign_permission::in_force;
 
 use super::call::{Agent, Authenticated, Call, Ended, UrlClean, Who};
 use super::ending::broken;
@@ -70,35 +67,8 @@ fn holds(facts: &Facts, record: &KeyRecord, prefix: &str, now: jiff::Timestamp) 
     if record.revoked_at.is_some() || expires_at.is_some_and(|end| now >= end) {
         return None;
     }
-    let in_force = in_force(agent.permission.as_ref(), facts.executor.development, now);
-    let mut agent = Agent {
-        facts: agent.clone(),
-        in_force,
-        scopes: BTreeSet::new(),
-        expires_at,
-    };
-    let open = |scope: &&String| {
-        agent
-            .facts
-            .scopes
-            .as_ref()
-            .is_none_or(|set| set.contains(*scope))
-            && record
-                .scopes
-                .as_ref()
-                .is_none_or(|list| list.contains(*scope))
-    };
-    let mine = |name: &str| name == agent.facts.name;
-    let granted = agent
-        .permission()
-        .filter(|permission| mine(&permission.agent))
-        .map(|permission| &permission.scopes);
-    agent.scopes = granted
-        .into_iter()
-        .flatten()
-        .filter(open)
-        .cloned()
-        .collect();
+    let mut agent = super::rights::agent(facts, agent, record.scopes.as_deref(), now);
+    agent.expires_at = expires_at;
     Some(agent)
 }
 

@@ -15,6 +15,7 @@ mod interim;
 mod note;
 mod own;
 mod record;
+mod rights;
 mod run;
 mod shape;
 mod switched_on;
@@ -27,6 +28,7 @@ use call::{
     SwitchedOn, UrlClean, Validated, Visible,
 };
 pub use cleared::{Cleared, What};
+pub(crate) use rights::Rights;
 
 /// One row of the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -141,7 +141,7 @@ pub(super) fn kind(who: &Who, target: &Wanted) -> Kind {
     grant.map_or(tool.kind, |grant| tool.kind.stricter(grant.kind))
 }
 
-fn granted(agent: &Agent, tool: &Tool) -> Result<Pin, Refusal> {
+pub(super) fn granted(agent: &Agent, tool: &Tool) -> Result<Pin, Refusal> {
     let grant = match agent.permission() {
         Some(permission) if agent.scopes.contains(&*tool.scope) => {
             permission.grant(&tool.server, &tool.name)
@@ -153,7 +153,7 @@ fn granted(agent: &Agent, tool: &Tool) -> Result<Pin, Refusal> {
         .ok_or_else(|| forbidden(agent, &tool.name, &tool.scope))
 }
 
-fn pinned(facts: &Facts, pin: Pin, tool: &Tool) -> Result<(), Refusal> {
+pub(super) fn pinned(facts: &Facts, pin: Pin, tool: &Tool) -> Result<(), Refusal> {
     let expected: Option<Hash> = match pin {
         Pin::Definition(hash) => Some(hash),
         Pin::FirstSeen => facts

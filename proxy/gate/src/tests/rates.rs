@@ -112,6 +112,51 @@ fn a_bucket_that_could_never_pay_is_an_error() {
 }
 
 #[test]
+fn servers_of_one_name_are_an_error_and_pins_can_be_added() {
+    let mut world = World::new();
+    let facts = Facts::new(world.parts.clone()).unwrap();
+    assert!(
+        facts
+            .with_first_seen(Default::default())
+            .first_seen
+            .is_empty()
+    );
+    assert_eq!(facts.first_seen.len(), 2);
+    world.parts.servers[1].name = "files".into();
+    let error = Facts::new(world.parts).unwrap_err();
+    assert_eq!(
+        error,
+        FactsError::DuplicateServer {
+            name: "files".into()
+        }
+    );
+}
+
+#[test]
+fn a_bucket_over_time() {
+    let size = BucketSize {
+        size: 10,
+        per_minute: 60,
+    };
+    let at = |seconds: i64| jiff::Timestamp::from_second(1_000 + seconds).unwrap();
+    let (charged, level) = take(None, size, 10, at(0));
+    assert_eq!(
+        (charged.taken, charged.remaining, charged.reset_seconds),
+        (true, 0, 10)
+    );
+    let (charged, level) = take(Some(level), size, 3, at(2));
+    assert_eq!(
+        (charged.taken, charged.remaining, charged.retry_seconds),
+        (false, 2, 1)
+    );
+    let (charged, level) = take(Some(level), size, 3, at(1));
+    assert!(!charged.taken, "a clock that went back adds nothing");
+    let (charged, level) = take(Some(level), size, 0, at(2));
+    assert_eq!((charged.taken, charged.remaining), (true, 2));
+    assert!(!take(Some(level), size, 11, at(999)).0.taken);
+}
+
+#[test]
 fn r5_rate_values_are_there_exactly_when_the_limiter_was_reached() {
     let mut world = World::new();
     let rate = |world: &World, tool: &str| {

@@ -394,3 +394,75 @@ fn reads_that_are_no_tools_are_gated_and_recorded() {
     world.parts.disabled_servers = names(&["files"]);
     assert_eq!(read(&world, "{}"), "not_found");
 }
+
+#[test]
+fn r97_r98_what_is_open_is_what_calls_would_let_through() {
+    use crate::availability::{Closed, availability};
+    let report = |world: &World| {
+        let facts = crate::Facts::new(world.parts.clone()).unwrap();
+        let catalogs: Vec<_> = world
+            .catalogs
+            .iter()
+            .map(|(name, catalog)| (name.as_str(), catalog))
+            .collect();
+        availability(
+            &facts,
+            &world.parts.agents["claude"],
+            None,
+            &catalogs,
+            super::world::NOW.parse().unwrap(),
+        )
+    };
+    let matrix: [&dyn Fn(&mut World); 8] = [
+        &|_| {},
+        &|world| world.parts.servers[0].enabled = false,
+        &|world| world.parts.disabled_servers = names(&["mail"]),
+        &|world| world.parts.disabled_tools = DisabledList::Unreadable,
+        &|world| world.parts.disabled_tools = names(&["mail__look", "put"]),
+        &|world| world.tool("look", |tool| tool.hidden = true),
+        &|world| world.agent(|agent| agent.scopes = Some(["mail:write".to_string()].into())),
+        &|world| world.parts.first_seen = Arc::default(),
+    ];
+    for change in matrix {
+        let mut world = World::new();
+        change(&mut world);
+        let listing = world
+            .list(Request {
+                server: None,
+                ..world.request("", "")
+            })
+            .open
+            .unwrap();
+        let mut listed: Vec<_> = listing
+            .tools
+            .iter()
+            .map(|tool| (tool.server.to_string(), tool.name.to_string()))
+            .collect();
+        listed.sort();
+        let open: Vec<_> = report(&world)
+            .into_iter()
+            .filter(|tool| tool.closed.is_empty())
+            .map(|tool| (tool.server, tool.tool))
+            .collect();
+        assert_eq!(open, listed);
+    }
+    let mut world = World::with_tool("look", |tool| tool.hidden = true);
+    world.parts.servers[0].enabled = false;
+    world.parts.disabled_servers = names(&["files"]);
+    world.agent(|agent| agent.permission = None);
+    let closed = report(&world)
+        .into_iter()
+        .find(|tool| tool.server == "files" && tool.tool == "look")
+        .unwrap()
+        .closed;
+    assert_eq!(
+        closed[..3],
+        [Closed::ModuleDisabled, Closed::ApiOff, Closed::ToolHidden]
+    );
+    assert!(matches!(&closed[3..], [Closed::NoPermission { .. }]));
+    let aside = report(&world)
+        .into_iter()
+        .find(|tool| tool.tool == "strange")
+        .unwrap();
+    assert!(matches!(aside.closed.last(), Some(Closed::SetAside { .. })));
+}

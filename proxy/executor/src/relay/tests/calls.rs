@@ -5,11 +5,19 @@ use super::*;
 #[tokio::test]
 async fn m27_nam_71_all_pages_are_read_first_and_answered_one_by_one() {
     let (mut world, mut server) = World::opened(|_| {}).await;
-    let page = |id: &Value, tools: &str, next: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"tools":[{tools}]{next},"x":1}}}}"#);
-    world.client.say(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"k":"v"}}}"#).await;
+    let page = |id: &Value, tools: &str, next: &str| {
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"tools":[{tools}]{next},"x":1}}}}"#)
+    };
+    world
+        .client
+        .say(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"k":"v"}}}"#)
+        .await;
     let mut cursors = Vec::new();
     for (tools, next) in [
-        (r#"{"name":"b"},{"name":"hidden1"}"#, r#","nextCursor":"c1""#),
+        (
+            r#"{"name":"b"},{"name":"hidden1"}"#,
+            r#","nextCursor":"c1""#,
+        ),
         (r#"{"name":"hidden2"}"#, r#","nextCursor":"""#),
         (r#"{"name":"a","y":1.0}"#, ""),
     ] {
@@ -20,31 +28,70 @@ async fn m27_nam_71_all_pages_are_read_first_and_answered_one_by_one() {
         server.say(&page(&asked["id"], tools, next)).await;
     }
     assert_eq!(cursors, [Value::Null, "c1".into(), "".into()]);
-    let names = |answer: &Value| answer["result"]["tools"].as_array().unwrap().iter().map(|t| t["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
+    let names = |answer: &Value| {
+        answer["result"]["tools"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|t| t["name"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
     let first = world.client.hear().await;
-    assert_eq!((names(&first), &first["result"]["nextCursor"]), (vec!["b".to_owned()], &Value::from("c1")));
+    assert_eq!(
+        (names(&first), &first["result"]["nextCursor"]),
+        (vec!["b".to_owned()], &Value::from("c1"))
+    );
     assert_eq!(world.gate.learnt.load(Ordering::SeqCst), 4);
-    world.client.say(r#"{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{"cursor":"c1"}}"#).await;
+    world
+        .client
+        .say(r#"{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{"cursor":"c1"}}"#)
+        .await;
     let second = world.client.hear().await;
-    assert_eq!((names(&second).len(), &second["result"]["nextCursor"], &second["result"]["x"]), (0, &Value::from(""), &Value::from(1)));
-    world.client.say(r#"{"jsonrpc":"2.0","id":3,"method":"tools/list","params":{"cursor":""}}"#).await;
+    assert_eq!(
+        (
+            names(&second).len(),
+            &second["result"]["nextCursor"],
+            &second["result"]["x"]
+        ),
+        (0, &Value::from(""), &Value::from(1))
+    );
+    world
+        .client
+        .say(r#"{"jsonrpc":"2.0","id":3,"method":"tools/list","params":{"cursor":""}}"#)
+        .await;
     let third = world.client.hear().await;
-    assert_eq!((names(&third), third["result"].get("nextCursor")), (vec!["a".to_owned(), "countersign_whoami".to_owned()], None));
+    assert_eq!(
+        (names(&third), third["result"].get("nextCursor")),
+        (vec!["a".to_owned(), "countersign_whoami".to_owned()], None)
+    );
     // A cursor never seen goes to the server as it is; what comes back is filtered too.
-    world.client.say(r#"{"jsonrpc":"2.0","id":4,"method":"tools/list","params":{"cursor":"other"}}"#).await;
+    world
+        .client
+        .say(r#"{"jsonrpc":"2.0","id":4,"method":"tools/list","params":{"cursor":"other"}}"#)
+        .await;
     let asked = server.hear().await;
     assert_eq!(asked["params"]["cursor"], "other");
-    server.say(&page(&asked["id"], r#"{"name":"hidden3"}"#, "")).await;
+    server
+        .say(&page(&asked["id"], r#"{"name":"hidden3"}"#, ""))
+        .await;
     assert_eq!(names(&world.client.hear().await), Vec::<String>::new());
 }
 
 #[tokio::test]
 async fn m27_a_list_without_an_end_is_an_error() {
     let (mut world, mut server) = World::opened(|_| {}).await;
-    world.client.say(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#).await;
+    world
+        .client
+        .say(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#)
+        .await;
     for _ in 0..2 {
         let asked = server.hear().await;
-        server.say(&format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{"tools":[],"nextCursor":"same"}}}}"#, asked["id"])).await;
+        server
+            .say(&format!(
+                r#"{{"jsonrpc":"2.0","id":{},"result":{{"tools":[],"nextCursor":"same"}}}}"#,
+                asked["id"]
+            ))
+            .await;
     }
     assert_eq!(world.client.hear().await["error"]["code"], -31_502);
 }
@@ -57,10 +104,19 @@ async fn m28_m29_hidden_and_closed_tools_never_reach_the_server() {
     assert_eq!(world.client.hear().await["error"]["code"], -32_602);
     world.client.say(&call("2", "closed")).await;
     let answer = world.client.hear().await;
-    assert_eq!((&answer["result"]["isError"], &answer["result"]["structuredContent"]["status"]), (&Value::from(true), &Value::from(403)));
+    assert_eq!(
+        (
+            &answer["result"]["isError"],
+            &answer["result"]["structuredContent"]["status"]
+        ),
+        (&Value::from(true), &Value::from(403))
+    );
     world.client.say(r#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"closed","task":{}}}"#).await;
     assert_eq!(world.client.hear().await["error"]["code"], -31_000);
-    world.client.say(r#"{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":7}}"#).await;
+    world
+        .client
+        .say(r#"{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":7}}"#)
+        .await;
     assert_eq!(world.client.hear().await["error"]["code"], -32_602);
     server.quiet().await;
     world.client.say(&call("5", "echo")).await;
@@ -75,8 +131,14 @@ async fn m12_a_slow_decision_blocks_nothing() {
     world.client.say(&call("1", "slow")).await;
     world.list_for_gate(&mut server).await;
     world.client.say(&call("2", "echo")).await;
-    world.client.say(r#"{"jsonrpc":"2.0","id":3,"method":"ping"}"#).await;
-    let heard: HashSet<i64> = [server.hear().await, server.hear().await].iter().map(|line| line["id"].as_i64().unwrap()).collect();
+    world
+        .client
+        .say(r#"{"jsonrpc":"2.0","id":3,"method":"ping"}"#)
+        .await;
+    let heard: HashSet<i64> = [server.hear().await, server.hear().await]
+        .iter()
+        .map(|line| line["id"].as_i64().unwrap())
+        .collect();
     assert_eq!(heard, HashSet::from([2, 3]));
     server.say(r#"{"jsonrpc":"2.0","id":3,"result":{}}"#).await;
     assert_eq!(world.client.hear().await["id"], 3);
@@ -89,7 +151,11 @@ async fn m12_a_slow_decision_blocks_nothing() {
 #[tokio::test]
 async fn m48_not_78_cancellation_before_and_after_the_call_was_sent() {
     let (mut world, mut server) = World::opened(|_| {}).await;
-    let cancel = |id: &str| format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id},"reason":"r"}}}}"#);
+    let cancel = |id: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id},"reason":"r"}}}}"#
+        )
+    };
     world.client.say(&call("1", "slow")).await;
     world.list_for_gate(&mut server).await;
     world.client.say(&cancel("1")).await;
@@ -103,13 +169,19 @@ async fn m48_not_78_cancellation_before_and_after_the_call_was_sent() {
     world.client.say(&cancel("\"two\"")).await;
     assert_eq!(server.hear_text().await, cancel("\"two\""));
     server.say(&result(&Value::from("two"))).await;
-    world.client.say(r#"{"jsonrpc":"2.0","id":3,"method":"ping"}"#).await;
+    world
+        .client
+        .say(r#"{"jsonrpc":"2.0","id":3,"method":"ping"}"#)
+        .await;
     server.hear().await;
     world.client.say(&cancel("3")).await;
     assert_eq!(server.hear_text().await, cancel("3"));
     server.say(r#"{"jsonrpc":"2.0","id":3,"result":{}}"#).await;
     world.client.quiet().await;
-    assert_eq!(*world.gate.ends.lock().unwrap(), ["Cancelled No", "Cancelled Yes"]);
+    assert_eq!(
+        *world.gate.ends.lock().unwrap(),
+        ["Cancelled No", "Cancelled Yes"]
+    );
 }
 
 #[tokio::test]
@@ -117,25 +189,39 @@ async fn m48_initialize_is_never_cancelled() {
     let mut world = World::new(|_| {});
     let mut server = world.server().await;
     world.client.say(&initialize("2025-11-25")).await;
-    world.client.say(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":0}}"#).await;
+    world
+        .client
+        .say(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":0}}"#)
+        .await;
     assert_eq!(server.hear().await["method"], "initialize");
     server.quiet().await;
-    server.say(r#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25"}}"#).await;
+    server
+        .say(r#"{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25"}}"#)
+        .await;
     assert_eq!(world.client.hear().await["id"], 0);
 }
 
 #[tokio::test]
 async fn no_answer_in_time_is_a_timeout_and_a_cancellation_for_the_server() {
-    let (mut world, mut server) = World::opened(|settings| settings.call = Duration::from_millis(150)).await;
+    let (mut world, mut server) =
+        World::opened(|settings| settings.call = Duration::from_millis(150)).await;
     world.client.say(&call("1", "echo")).await;
     world.list_for_gate(&mut server).await;
     assert_eq!(server.hear().await["id"], 1);
-    world.client.say(r#"{"jsonrpc":"2.0","id":2,"method":"ping"}"#).await;
+    world
+        .client
+        .say(r#"{"jsonrpc":"2.0","id":2,"method":"ping"}"#)
+        .await;
     server.hear().await;
     let answers = [world.client.hear().await, world.client.hear().await];
     let codes: HashSet<&str> = answers
         .iter()
-        .map(|answer| answer["result"]["structuredContent"]["code"].as_str().or(answer["error"]["data"]["localhost.countersign/refusal"]["code"].as_str()).unwrap())
+        .map(|answer| {
+            answer["result"]["structuredContent"]["code"]
+                .as_str()
+                .or(answer["error"]["data"]["localhost.countersign/refusal"]["code"].as_str())
+                .unwrap()
+        })
         .collect();
     assert_eq!(codes, HashSet::from(["upstream_timeout"]));
     assert_eq!(server.hear().await["method"], "notifications/cancelled");
@@ -148,7 +234,10 @@ async fn no_answer_in_time_is_a_timeout_and_a_cancellation_for_the_server() {
 #[tokio::test]
 async fn m37_not_74_75_76_changes_are_announced_and_nothing_stale_is_served() {
     let (mut world, mut server) = World::opened(|_| {}).await;
-    world.gate.changes.send_modify(|generation| *generation += 1);
+    world
+        .gate
+        .changes
+        .send_modify(|generation| *generation += 1);
     let changed = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
     assert_eq!(world.client.hear_text().await, changed);
     world.client.say(&call("1", "echo")).await;
@@ -171,13 +260,27 @@ async fn m49_listen_streams_never_time_out_and_hear_of_our_changes() {
         .say(r#"{"jsonrpc":"2.0","id":"L","method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#)
         .await;
     server.hear().await;
-    world.gate.changes.send_modify(|generation| *generation += 1);
+    world
+        .gate
+        .changes
+        .send_modify(|generation| *generation += 1);
     world.client.quiet().await;
     server.say(r#"{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":{},"_meta":{"io.modelcontextprotocol/subscriptionId":"L"}}}"#).await;
-    assert_eq!(world.client.hear().await["params"]["notifications"]["toolsListChanged"], true);
-    world.gate.changes.send_modify(|generation| *generation += 1);
+    assert_eq!(
+        world.client.hear().await["params"]["notifications"]["toolsListChanged"],
+        true
+    );
+    world
+        .gate
+        .changes
+        .send_modify(|generation| *generation += 1);
     let change = world.client.hear().await;
-    assert_eq!(change["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], "L");
-    server.say(r#"{"jsonrpc":"2.0","id":"L","result":{"resultType":"complete"}}"#).await;
+    assert_eq!(
+        change["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"],
+        "L"
+    );
+    server
+        .say(r#"{"jsonrpc":"2.0","id":"L","result":{"resultType":"complete"}}"#)
+        .await;
     assert_eq!(world.client.hear().await["id"], "L");
 }

@@ -3,7 +3,9 @@
 mod calls;
 mod lifecycle;
 mod messages;
+#[cfg(unix)]
 mod processes;
+#[cfg(unix)]
 mod speed;
 
 use std::collections::HashSet;
@@ -16,7 +18,9 @@ use countersign_gate::json::{elements, member};
 use countersign_gate::ports::{Failure, Pending, Ran};
 use countersign_gate::{Answer, Code, Outcome, Refusal, Target};
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf, split};
+use tokio::io::{
+    AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf, split,
+};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
@@ -36,16 +40,24 @@ struct Peer {
 impl Peer {
     fn new(stream: DuplexStream) -> Self {
         let (reader, writer) = split(stream);
-        Self { reader: BufReader::new(reader), writer }
+        Self {
+            reader: BufReader::new(reader),
+            writer,
+        }
     }
 
     async fn say(&mut self, line: &str) {
-        self.writer.write_all(format!("{line}\n").as_bytes()).await.unwrap();
+        self.writer
+            .write_all(format!("{line}\n").as_bytes())
+            .await
+            .unwrap();
     }
 
     async fn hear_text(&mut self) -> String {
         let mut line = String::new();
-        let read = tokio::time::timeout(PATIENCE, self.reader.read_line(&mut line)).await.expect("nothing was said");
+        let read = tokio::time::timeout(PATIENCE, self.reader.read_line(&mut line))
+            .await
+            .expect("nothing was said");
         assert!(read.unwrap() > 0, "the stream ended");
         line.trim_end().to_owned()
     }
@@ -58,7 +70,8 @@ impl Peer {
     /// Nothing is said for a while.
     async fn quiet(&mut self) {
         let mut line = String::new();
-        let read = tokio::time::timeout(Duration::from_millis(80), self.reader.read_line(&mut line)).await;
+        let read =
+            tokio::time::timeout(Duration::from_millis(80), self.reader.read_line(&mut line)).await;
         assert!(read.is_err(), "said: {line}");
     }
 }
@@ -73,17 +86,31 @@ struct TestGate {
 
 impl Gatekeeper for TestGate {
     fn learn(&self, pages: &[Bytes]) {
-        let tools = pages.iter().map(|page| member(page, "tools").map_or(0, |tools| elements(tools).count())).sum();
+        let tools = pages
+            .iter()
+            .map(|page| member(page, "tools").map_or(0, |tools| elements(tools).count()))
+            .sum();
         self.learnt.store(tools, Ordering::SeqCst);
     }
 
-    fn call(self: Arc<Self>, call: GatedCall, upstream: Arc<CallUpstream>) -> Pending<'static, Answer> {
+    fn call(
+        self: Arc<Self>,
+        call: GatedCall,
+        upstream: Arc<CallUpstream>,
+    ) -> Pending<'static, Answer> {
         Box::pin(async move {
             let name = match &call.target {
                 Target::Tool(name) => name.clone(),
                 other => format!("{other:?}"),
             };
-            let refuse = |code| Outcome::Refused(Box::new(Refusal::new(code, 4, format!("`{name}` is not open"), "ask")));
+            let refuse = |code| {
+                Outcome::Refused(Box::new(Refusal::new(
+                    code,
+                    4,
+                    format!("`{name}` is not open"),
+                    "ask",
+                )))
+            };
             if name.starts_with("slow") {
                 self.permits.acquire().await.unwrap().forget();
             }
@@ -94,19 +121,34 @@ impl Gatekeeper for TestGate {
             } else {
                 let ran = upstream.send_as_received().await;
                 self.ends.lock().unwrap().push(match &ran {
-                    Ran::Failed { failure, forwarded, .. } => format!("{failure:?} {forwarded:?}"),
+                    Ran::Failed {
+                        failure, forwarded, ..
+                    } => format!("{failure:?} {forwarded:?}"),
                     Ran::ProtocolError { .. } => "error".to_owned(),
                     Ran::Result { is_error, .. } => format!("result {is_error}"),
                 });
                 match ran {
                     Ran::Result { body, is_error } => Outcome::Result { body, is_error },
                     Ran::ProtocolError { body } => Outcome::ProtocolError { body },
-                    Ran::Failed { failure: Failure::Cancelled, .. } => Outcome::Cancelled,
-                    Ran::Failed { failure: Failure::Timeout, .. } => refuse(Code::UpstreamTimeout),
-                    Ran::Failed { failure: Failure::Server, .. } => refuse(Code::UpstreamFailed),
+                    Ran::Failed {
+                        failure: Failure::Cancelled,
+                        ..
+                    } => Outcome::Cancelled,
+                    Ran::Failed {
+                        failure: Failure::Timeout,
+                        ..
+                    } => refuse(Code::UpstreamTimeout),
+                    Ran::Failed {
+                        failure: Failure::Server,
+                        ..
+                    } => refuse(Code::UpstreamFailed),
                 }
             };
-            Answer { request_id: call.request_id, outcome, rate: None }
+            Answer {
+                request_id: call.request_id,
+                outcome,
+                rate: None,
+            }
         })
     }
 
@@ -122,7 +164,10 @@ impl Gatekeeper for TestGate {
                 }
                 Bytes::from(page.to_string())
             };
-            Listed { pages: Ok(list.pages.iter().enumerate().map(filter).collect()), rate: None }
+            Listed {
+                pages: Ok(list.pages.iter().enumerate().map(filter).collect()),
+                rate: None,
+            }
         })
     }
 
@@ -141,10 +186,17 @@ impl Starter for TestStarter {
         let started = self.started.send(Peer::new(theirs));
         Box::pin(async move {
             if started.is_err() {
-                return Err(StartError::Spawn { command: "x".to_owned(), source: std::io::ErrorKind::NotFound.into() });
+                return Err(StartError::Spawn {
+                    command: "x".to_owned(),
+                    source: std::io::ErrorKind::NotFound.into(),
+                });
             }
             let (stdout, stdin) = split(ours);
-            Ok(Running { stdin: Box::new(stdin), stdout: Box::new(stdout), process: None })
+            Ok(Running {
+                stdin: Box::new(stdin),
+                stdout: Box::new(stdout),
+                process: None,
+            })
         })
     }
 }
@@ -179,18 +231,38 @@ impl World {
         });
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         let (input, output) = split(ours);
-        let client = Client { input: Box::new(input), output: Box::new(output) };
+        let client = Client {
+            input: Box::new(input),
+            output: Box::new(output),
+        };
         let diagnostics = Diagnostics::new("files", None);
         let (stop, stopped) = oneshot::channel::<()>();
-        let relay = run(settings, client, starter, gate.clone(), diagnostics.clone(), async {
-            let _ = stopped.await;
-        });
+        let relay = run(
+            settings,
+            client,
+            starter,
+            gate.clone(),
+            diagnostics.clone(),
+            async {
+                let _ = stopped.await;
+            },
+        );
         let left = tokio::spawn(async move { relay.await.unwrap() });
-        Self { client: Peer::new(theirs), servers, gate, diagnostics, stop: Some(stop), left }
+        Self {
+            client: Peer::new(theirs),
+            servers,
+            gate,
+            diagnostics,
+            stop: Some(stop),
+            left,
+        }
     }
 
     async fn server(&mut self) -> Peer {
-        tokio::time::timeout(PATIENCE, self.servers.recv()).await.expect("no server was started").unwrap()
+        tokio::time::timeout(PATIENCE, self.servers.recv())
+            .await
+            .expect("no server was started")
+            .unwrap()
     }
 
     /// A legacy session that is open, with tools.
@@ -205,8 +277,13 @@ impl World {
         self.client.say(&initialize(version)).await;
         assert_eq!(server.hear().await["method"], "initialize");
         server.say(&format!(r#"{{"jsonrpc":"2.0","id":0,"result":{{"protocolVersion":"{version}","capabilities":{{"tools":{{}}}}}}}}"#)).await;
-        assert_eq!(self.client.hear().await["result"]["capabilities"]["tools"]["listChanged"], true);
-        self.client.say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
+        assert_eq!(
+            self.client.hear().await["result"]["capabilities"]["tools"]["listChanged"],
+            true
+        );
+        self.client
+            .say(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#)
+            .await;
         assert_eq!(server.hear().await["method"], "notifications/initialized");
         server
     }
@@ -215,12 +292,20 @@ impl World {
     async fn list_for_gate(&self, server: &mut Peer) {
         let asked = server.hear().await;
         assert_eq!(asked["method"], "tools/list");
-        server.say(&format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{"tools":[{{"name":"echo"}}]}}}}"#, asked["id"])).await;
+        server
+            .say(&format!(
+                r#"{{"jsonrpc":"2.0","id":{},"result":{{"tools":[{{"name":"echo"}}]}}}}"#,
+                asked["id"]
+            ))
+            .await;
     }
 
     async fn leave(self) -> Left {
         drop(self.client);
-        tokio::time::timeout(PATIENCE, self.left).await.expect("the relay does not end").unwrap()
+        tokio::time::timeout(PATIENCE, self.left)
+            .await
+            .expect("the relay does not end")
+            .unwrap()
     }
 
     fn words(&self) -> HashSet<String> {
@@ -233,11 +318,15 @@ impl World {
 }
 
 fn initialize(version: &str) -> String {
-    format!(r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{{"protocolVersion":"{version}","capabilities":{{"roots":{{}},"sampling":{{}}}},"clientInfo":{{"name":"c","version":"1"}}}}}}"#)
+    format!(
+        r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{{"protocolVersion":"{version}","capabilities":{{"roots":{{}},"sampling":{{}}}},"clientInfo":{{"name":"c","version":"1"}}}}}}"#
+    )
 }
 
 fn call(id: &str, tool: &str) -> String {
-    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"{tool}","arguments":{{"n":1e2}}}}}}"#)
+    format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"{tool}","arguments":{{"n":1e2}}}}}}"#
+    )
 }
 
 fn result(id: &Value) -> String {

@@ -13,7 +13,10 @@ async fn measure(mut input: impl AsyncWrite + Unpin, output: impl AsyncRead + Un
     let mut line = String::new();
     for n in 0..3_000 {
         let begun = std::time::Instant::now();
-        input.write_all(format!("{}\n", call(&n.to_string(), "echo")).as_bytes()).await.unwrap();
+        input
+            .write_all(format!("{}\n", call(&n.to_string(), "echo")).as_bytes())
+            .await
+            .unwrap();
         line.clear();
         output.read_line(&mut line).await.unwrap();
         times.push(begun.elapsed());
@@ -24,20 +27,36 @@ async fn measure(mut input: impl AsyncWrite + Unpin, output: impl AsyncRead + Un
 
 fn python() -> tokio::process::Command {
     let mut command = tokio::process::Command::new("python3");
-    command.args(["-u", "-c", ECHO]).stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped()).kill_on_drop(true);
+    command
+        .args(["-u", "-c", ECHO])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .kill_on_drop(true);
     command
 }
 
 /// Runs on its own thread, as a process of its own would, with pipes between.
-fn on_a_thread<F: Future<Output = ()>>(body: impl FnOnce(Client) -> F + Send + 'static) -> (tokio::net::unix::pipe::Sender, tokio::net::unix::pipe::Receiver) {
+fn on_a_thread<F: Future<Output = ()>>(
+    body: impl FnOnce(Client) -> F + Send + 'static,
+) -> (
+    tokio::net::unix::pipe::Sender,
+    tokio::net::unix::pipe::Receiver,
+) {
     let (down_read, down_write) = rustix::pipe::pipe().unwrap();
     let (up_read, up_write) = rustix::pipe::pipe().unwrap();
     std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         runtime.block_on(async {
             let input = tokio::net::unix::pipe::Receiver::from_owned_fd(down_read).unwrap();
             let output = tokio::net::unix::pipe::Sender::from_owned_fd(up_write).unwrap();
-            body(Client { input: Box::new(input), output: Box::new(output) }).await;
+            body(Client {
+                input: Box::new(input),
+                output: Box::new(output),
+            })
+            .await;
         });
     });
     (
@@ -46,7 +65,6 @@ fn on_a_thread<F: Future<Output = ()>>(body: impl FnOnce(Client) -> F + Send + '
     )
 }
 
-#[cfg(unix)]
 #[tokio::test]
 #[ignore = "a measurement"]
 async fn speed() {
@@ -56,7 +74,8 @@ async fn speed() {
 
         let (input, output) = on_a_thread(|mut client| async move {
             let mut child = python().spawn().unwrap();
-            let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+            let (mut stdin, mut stdout) =
+                (child.stdin.take().unwrap(), child.stdout.take().unwrap());
             let (mut down, mut up) = (vec![0_u8; 65_536], vec![0_u8; 65_536]);
             loop {
                 use tokio::io::AsyncReadExt;
@@ -77,17 +96,32 @@ async fn speed() {
                 environment: std::env::vars_os().collect(),
             };
             let diagnostics = Diagnostics::new("echo", None);
-            let starter = ProcessStarter { spec: Arc::new(spec), guardian: None, diagnostics: diagnostics.clone() };
+            let starter = ProcessStarter {
+                spec: Arc::new(spec),
+                guardian: None,
+                diagnostics: diagnostics.clone(),
+            };
             let gate = TestGate {
                 permits: Semaphore::new(0),
                 changes: watch::Sender::new(0),
                 learnt: AtomicUsize::new(0),
                 ends: Mutex::new(Vec::new()),
             };
-            run(RelaySettings::new("echo"), client, Arc::new(starter), Arc::new(gate), diagnostics, std::future::pending()).await.unwrap();
+            run(
+                RelaySettings::new("echo"),
+                client,
+                Arc::new(starter),
+                Arc::new(gate),
+                diagnostics,
+                std::future::pending(),
+            )
+            .await
+            .unwrap();
         });
         let ours = measure(input, output).await;
         let over = ours.saturating_sub(bare);
-        println!("round {round}: direct {direct:?}, bare relay {bare:?}, relay {ours:?}, overhead {over:?}");
+        println!(
+            "round {round}: direct {direct:?}, bare relay {bare:?}, relay {ours:?}, overhead {over:?}"
+        );
     }
 }
