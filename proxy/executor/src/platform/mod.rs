@@ -13,7 +13,7 @@ pub use guardian::{Guardian, guard};
 #[cfg(unix)]
 pub use unix::Tree;
 #[cfg(windows)]
-pub use windows::{Guardian, Tree, guard};
+pub use self::windows::{Guardian, Tree, guard};
 
 use std::path::PathBuf;
 
