@@ -73,7 +73,7 @@ async fn a_server_has_exactly_its_environment_and_folder() {
 async fn log_15_16_stderr_is_drained_before_the_answer() {
     let mut world = world(
         &format!(
-            "head -c 262144 /dev/zero | tr '\\0' 'x' >&2; echo last words >&2; {ANSWER} cat >/dev/null"
+            "head -c 262144 /dev/zero | tr '\\0' 'x' >&2; echo >&2; echo last words >&2; {ANSWER} cat >/dev/null"
         ),
         &[],
     );
