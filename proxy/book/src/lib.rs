@@ -1,1 +1,56 @@
-//! The book.
+//! The book: an append-only, signed, tamper-evident record in the form of a C2SP transparency log (layout in `FORMAT.md`).
+//! Knows files, hashes, signatures and the schema of entries. Refuses to know time, randomness, sockets, processes,
+//! the environment and the gate: whatever it needs of them is handed in.
+//!
+//! - [`create`] a book, open a [`Writer`] on it, [`Writer::commit`] batches of [`Draft`]s, [`Writer::settle`] dead calls.
+//! - [`verify`] reads everything and names the first bad place.
+//! - [`Reader`] lists and shows entries; [`escape`] makes their text safe for a terminal.
+
+mod checkpoint;
+mod commitment;
+mod create;
+mod entry;
+mod error;
+mod facts;
+mod files;
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "vectors are files")]
+mod golden;
+mod journal;
+mod key;
+mod kinds;
+mod note;
+mod origin;
+mod proof;
+mod reader;
+mod signatures;
+mod text;
+mod tree;
+mod vault;
+mod verify;
+mod witnessed;
+
+pub use checkpoint::Checkpoint;
+pub use commitment::{At, Commitment, Field, Keep, Salt, commit_bytes};
+pub use create::{NewBook, create};
+pub use entry::{CallId, Count, Draft, Entry, EntryError, MAX_LINE, Payload};
+pub use error::{BookError, Damage};
+pub use journal::{
+    BookFile, Committed, Entropy, OpenCall, Payloads, Recorded, Recovery, Sources, Writer,
+    WriterOptions,
+};
+pub use key::{Signer, VaultKey};
+pub use kinds::{
+    Actor, Beat, Body, BookClosed, BookOpen, BookRecovered, Call, Catalog, Change, Clock, Decision,
+    Effect, Gap, Head, Outcome, Permission, RefusalCount, Refusals, Settings, Status, Target,
+    Verdict as DecisionVerdict,
+};
+pub use note::{Note, NoteError, Vkey};
+pub use origin::{Origin, OriginError};
+pub use proof::{ProofBuilder, ProofError, verify_consistency, verify_inclusion};
+pub use reader::{Listing, Order, Reader, Shown};
+pub use text::escape;
+pub use tree::{CompactRange, Hash, leaf_hash};
+pub use verify::{
+    Finding, FindingKind, PayloadCheck, Reference, Report, Verdict, VerifyOptions, verify,
+};

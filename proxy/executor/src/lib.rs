@@ -1,7 +1,23 @@
-//! The executor.
+//! The executor: settings, secrets, stores, the relay, the book's writer and the command line around the gate.
 
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test that unwraps says where it failed"))]
+
+pub mod cli;
+pub mod commands;
+pub mod demo;
+pub mod doctor;
 pub mod downstream;
+pub mod folder;
 pub mod frame;
+pub mod ids;
+pub mod keeper;
+pub mod launch;
+pub mod log;
 pub mod platform;
+pub mod problem;
+pub mod recorder;
 pub mod relay;
+pub mod secrets;
+pub mod settings;
+pub mod store;
 pub mod upstream;

@@ -1,0 +1,143 @@
+//! What goes wrong with a book, in words that say what was found, what was left alone and what to do.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::entry::EntryError;
+
+/// Something signed that no longer is what was signed. Nothing was written when this is returned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// The file.
+    pub file: PathBuf,
+    /// The line in it, from 1; 0 where no line can be named.
+    pub line: u64,
+    /// The index of the entry expected there.
+    pub index: u64,
+    /// What is wrong, as a sentence part.
+    pub what: String,
+}
+
+/// Why the book could not be opened, read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum BookError {
+    /// An operating system call failed.
+    #[error("can't {action} `{path}`: {source}", path = path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// State DAMAGED: the executor must stop until a person decides.
+    #[error(
+        "the book is damaged: {0}; nothing was changed and nothing was added; compare it with its copy, restore it from \
+         the copy, or begin a new era"
+    )]
+    Damaged(Damage),
+    /// The folder holds no book, or not all of one.
+    #[error("`{path}` is not a book: {why}", path = path.display())]
+    NotABook {
+        /// The folder.
+        path: PathBuf,
+        /// What is missing or wrong.
+        why: String,
+    },
+    /// The folder holds a book or parts of one already.
+    #[error("`{path}` exists already; a book is never made over another", path = path.display())]
+    Exists {
+        /// What exists.
+        path: PathBuf,
+    },
+    /// The book was written by a newer version; answer `restart_required`.
+    #[error("`{path}` has a format this version does not know (`{found}`); restart with the newer version", path = path.display())]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// The version found.
+        found: String,
+    },
+    /// The key handed in is not the one the book is signed with. A new key is never made silently.
+    #[error(
+        "the signing key is not this book's: the book is signed by `{book}`, the key at hand is `{given}`"
+    )]
+    WrongKey {
+        /// The vkey in force in the book.
+        book: String,
+        /// The vkey of the key handed in.
+        given: String,
+    },
+    /// The vault key handed in opens none of the last payloads. A new key is never made silently.
+    #[error("the vault's key is not this book's: it opens none of the last payloads")]
+    WrongVaultKey,
+    /// The key would have to sign a size it has signed with another root.
+    #[error(
+        "the signing key has already signed another tree of {size} entries; nothing was written"
+    )]
+    AlreadySigned {
+        /// The size.
+        size: u64,
+    },
+    /// An earlier write or sync failed; this writer refuses until it is opened anew.
+    #[error(
+        "the book takes no more entries from this process: an earlier write failed ({why}); restart to recover"
+    )]
+    Poisoned {
+        /// The failure.
+        why: String,
+    },
+    /// An entry of the batch can't be written; nothing of the batch was.
+    #[error(transparent)]
+    Entry(#[from] EntryError),
+    /// The source of randomness failed.
+    #[error("no random bytes: {0}")]
+    Entropy(std::io::Error),
+    /// The book has no such entry, payload or object.
+    #[error("{0}")]
+    NotFound(String),
+    /// A vault object is not what its entry says.
+    #[error("the payload `{field}` of entry {index} can't be read: {why}")]
+    Vault {
+        /// The entry.
+        index: u64,
+        /// The field.
+        field: &'static str,
+        /// Why.
+        why: String,
+    },
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`", self.file.display())?;
+        if self.line > 0 {
+            write!(f, " line {}", self.line)?;
+        }
+        write!(f, ", entry {}: {}", self.index, self.what)
+    }
+}
+
+impl BookError {
+    /// The exit code of a command that fails with this: 31 for damage, 40 for a format that is not known, else 2.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Damaged(_) => 31,
+            Self::Newer { .. } => 40,
+            _ => 2,
+        }
+    }
+
+    pub(crate) fn io(
+        action: &'static str,
+        path: &std::path::Path,
+    ) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| Self::Io {
+            action,
+            path: path.to_owned(),
+            source,
+        }
+    }
+}

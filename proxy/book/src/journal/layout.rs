@@ -1,0 +1,153 @@
+//! Names in a book's folder and the text file `BOOK`. Refuses to know what segments hold.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::BookError;
+use crate::files;
+use crate::note::Vkey;
+use crate::origin::Origin;
+
+const BOOK_HEAD: &str = "countersign book ";
+const BOOK_VERSION: &str = "1";
+
+/// The text file `BOOK`: which book this is.
+///
+/// ```text
+/// countersign book 1
+/// origin: countersign.localhost/book/…
+/// vkey: countersign.localhost/book/…+1a2b3c4d+A…
+/// created: 2026-11-30T17:00:00.000Z
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BookFile {
+    /// The origin.
+    pub origin: Origin,
+    /// The verifier key of the first checkpoint.
+    pub vkey: Vkey,
+    /// When it was made, RFC 3339.
+    pub created: String,
+}
+
+/// The paths of a book.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    pub dir: PathBuf,
+}
+
+impl Layout {
+    pub(crate) fn new(dir: &Path) -> Self {
+        Self {
+            dir: dir.to_owned(),
+        }
+    }
+
+    /// The book in `dir`, or in its subfolder `book/`.
+    pub(crate) fn find(dir: &Path) -> Self {
+        let inner = Self::new(&dir.join("book"));
+        if !files::exists(&dir.join("BOOK")) && files::exists(&inner.book()) {
+            inner
+        } else {
+            Self::new(dir)
+        }
+    }
+
+    pub(crate) fn book(&self) -> PathBuf {
+        self.dir.join("BOOK")
+    }
+
+    pub(crate) fn lock(&self) -> PathBuf {
+        self.dir.join("LOCK")
+    }
+
+    pub(crate) fn journal(&self) -> PathBuf {
+        self.dir.join("journal")
+    }
+
+    pub(crate) fn segment(&self, first: u64) -> PathBuf {
+        self.journal().join(format!("{first:020}.jsonl"))
+    }
+
+    pub(crate) fn vault(&self) -> PathBuf {
+        self.dir.join("vault")
+    }
+
+    pub(crate) fn vault_segment(&self, number: u64) -> PathBuf {
+        self.vault().join(format!("{number:020}.seg"))
+    }
+
+    pub(crate) fn quarantine(&self) -> PathBuf {
+        self.dir.join("quarantine")
+    }
+
+    /// The first indexes of the segments there are, ascending. Other names are not looked at.
+    pub(crate) fn segments(&self) -> Result<Vec<u64>, BookError> {
+        let number = |name: &String| {
+            let digits = name.strip_suffix(".jsonl")?;
+            (digits.len() == 20)
+                .then(|| digits.parse::<u64>().ok())
+                .flatten()
+        };
+        Ok(files::list(&self.journal())?
+            .iter()
+            .filter_map(number)
+            .collect())
+    }
+}
+
+impl BookFile {
+    /// Reads `BOOK` in the folder `dir`.
+    ///
+    /// # Errors
+    /// [`BookError::NotABook`], [`BookError::Newer`], [`BookError::Io`].
+    pub fn read(dir: &Path) -> Result<Self, BookError> {
+        let path = Layout::new(dir).book();
+        if !files::exists(&path) {
+            return Err(BookError::NotABook {
+                path: dir.to_owned(),
+                why: "it has no file `BOOK`".into(),
+            });
+        }
+        let text = String::from_utf8(files::read_small(&path, 4096)?).unwrap_or_default();
+        let wrong = |why: &str| BookError::NotABook {
+            path: path.clone(),
+            why: why.into(),
+        };
+        let mut lines = text.lines();
+        match lines.next().and_then(|line| line.strip_prefix(BOOK_HEAD)) {
+            Some(BOOK_VERSION) => {}
+            Some(version) if !version.is_empty() && version.bytes().all(|b| b.is_ascii_digit()) => {
+                return Err(BookError::Newer {
+                    path,
+                    found: version.to_owned(),
+                });
+            }
+            _ => return Err(wrong("its first line is not `countersign book 1`")),
+        }
+        let mut member = |name: &str| {
+            lines
+                .next()
+                .and_then(|line| line.strip_prefix(name))
+                .map(str::to_owned)
+        };
+        let origin = member("origin: ").ok_or_else(|| wrong("its line `origin:` is missing"))?;
+        let vkey = member("vkey: ").ok_or_else(|| wrong("its line `vkey:` is missing"))?;
+        let created = member("created: ").ok_or_else(|| wrong("its line `created:` is missing"))?;
+        let origin = Origin::parse(&origin).map_err(|error| wrong(&error.to_string()))?;
+        let vkey = Vkey::parse(&vkey).map_err(|error| wrong(&error.to_string()))?;
+        if lines.next().is_some() || vkey.name() != origin.as_str() {
+            return Err(wrong("it has more lines, or its key is of another origin"));
+        }
+        Ok(Self {
+            origin,
+            vkey,
+            created,
+        })
+    }
+
+    pub(crate) fn to_text(&self) -> String {
+        format!(
+            "{BOOK_HEAD}{BOOK_VERSION}\norigin: {}\nvkey: {}\ncreated: {}\n",
+            self.origin, self.vkey, self.created
+        )
+    }
+}

@@ -1,0 +1,22 @@
+//! The journal: the files a book is, and the writer that appends to them.
+
+mod api;
+pub(crate) mod batch;
+mod blame;
+pub(crate) mod chain;
+pub(crate) mod layout;
+pub(crate) mod recover;
+pub(crate) mod scan;
+pub(crate) mod segment;
+mod writer;
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "tests damage files on purpose")]
+pub(crate) mod tests;
+
+pub use api::{Committed, Entropy, OpenCall, Payloads, Recorded, Recovery, Sources, WriterOptions};
+pub use layout::BookFile;
+pub use writer::Writer;
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "the model's crashes cut files")]
+mod model;

@@ -1,0 +1,334 @@
+//! The writer: takes the book's lock for each batch, reads what others appended, appends its own, syncs, lets go.
+//! Refuses to go on after any failed write or sync.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::sync::Arc;
+
+use crate::entry::{Draft, EntryError};
+use crate::error::{BookError, Damage};
+use crate::files::{self, LockFile};
+use crate::journal::api::{Committed, OpenCall, Recovery, Sources, WriterOptions};
+use crate::journal::batch::{Lines, MAX_BATCH, Prepared, Sealer};
+use crate::journal::chain::{Chain, VaultEnd};
+use crate::journal::layout::Layout;
+use crate::journal::recover;
+use crate::journal::scan::{Place, Recent, Scan};
+use crate::journal::segment::SegmentLine;
+use crate::key::{Signer, VaultKey};
+use crate::kinds::{Head, Outcome, Status};
+use crate::note::Vkey;
+use crate::vault::SEGMENT_HEAD;
+
+/// The one way into a book. Several processes, and several writers of one process, may have the same folder open: the
+/// lock is held per batch.
+pub struct Writer {
+    pub(super) layout: Layout,
+    pub(super) lock: LockFile,
+    /// The segment written to, the index of its first leaf, and the place after its last checkpoint.
+    pub(super) journal: File,
+    pub(super) first: u64,
+    /// Bytes of the segment's first line.
+    pub(super) start: u64,
+    pub(super) place: Place,
+    pub(super) chain: Chain,
+    pub(super) signer: Signer,
+    pub(super) vkey: Vkey,
+    pub(super) vault_key: VaultKey,
+    pub(super) vault: Option<(u64, Arc<File>)>,
+    /// Vault segments that another process wrote to and may not have synced.
+    pub(super) unsynced: BTreeSet<u64>,
+    pub(super) sources: Sources,
+    pub(super) options: WriterOptions,
+    /// The largest checkpoint this key is known to have signed that is not in the journal.
+    pub(super) signed: Option<Head>,
+    pub(super) poisoned: Option<String>,
+    pub(super) recovery: Option<Recovery>,
+}
+
+impl Writer {
+    /// Appends a batch of 1 to 1,024 drafts: commits to and seals payloads, assigns indexes, signs one checkpoint, and
+    /// returns when entries, checkpoint and payloads are on disk. One flush, whatever the batch holds.
+    ///
+    /// # Errors
+    /// [`BookError::Entry`] and [`BookError::Entropy`] before any side effect; after any other error the writer refuses
+    /// from then on ([`BookError::Poisoned`]) and must be opened anew.
+    pub fn commit(&mut self, batch: Vec<Draft>) -> Result<Committed, BookError> {
+        self.check_poisoned()?;
+        if batch.is_empty() || batch.len() > MAX_BATCH {
+            return Err(EntryError::BatchSize {
+                count: batch.len(),
+                limit: MAX_BATCH,
+            }
+            .into());
+        }
+        let mut sealer = Sealer {
+            origin: &self.chain.origin,
+            key: &self.vault_key,
+            payloads: self.options.payloads,
+            entropy: &mut self.sources.entropy,
+        };
+        let prepared = batch
+            .into_iter()
+            .map(|draft| sealer.prepare(draft))
+            .collect::<Result<Vec<_>, _>>()?;
+        self.locked(|writer| {
+            let recovery = writer.catch_up()?;
+            let mut committed = writer.append(prepared)?;
+            committed.recovery = recovery;
+            Ok(committed)
+        })
+    }
+
+    /// Records `outcome: unknown` for every call without an outcome whose process is not `alive`, exactly once even when
+    /// several processes try. Returns the settled calls.
+    ///
+    /// # Errors
+    /// As [`Writer::commit`].
+    pub fn settle(&mut self, alive: &dyn Fn(&str) -> bool) -> Result<Vec<OpenCall>, BookError> {
+        self.check_poisoned()?;
+        self.locked(|writer| {
+            writer.catch_up()?;
+            let dead: Vec<OpenCall> = writer
+                .chain
+                .open
+                .values()
+                .filter(|call| !alive(&call.process))
+                .cloned()
+                .collect();
+            for part in dead.chunks(MAX_BATCH) {
+                let outcome = |call: &OpenCall| {
+                    let mut outcome = Outcome::new(call.call.clone(), Status::Unknown);
+                    outcome.settled = Some(writer.options.process.clone());
+                    Prepared::plain(outcome)
+                };
+                let batch = part.iter().map(outcome).collect();
+                writer.append(batch)?;
+            }
+            Ok(dead)
+        })
+    }
+
+    /// The calls without an outcome, as of the last batch read.
+    #[must_use]
+    pub fn open_calls(&self) -> Vec<OpenCall> {
+        self.chain.open.values().cloned().collect()
+    }
+
+    /// What opening set aside, if anything.
+    #[must_use]
+    pub fn recovery(&self) -> Option<&Recovery> {
+        self.recovery.as_ref()
+    }
+
+    /// Why the writer refuses, once it does.
+    #[must_use]
+    pub fn poisoned(&self) -> Option<&str> {
+        self.poisoned.as_deref()
+    }
+
+    /// Entries in the book, as of the last batch read.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.chain.size()
+    }
+
+    fn check_poisoned(&self) -> Result<(), BookError> {
+        match &self.poisoned {
+            Some(why) => Err(BookError::Poisoned { why: why.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Runs `act` under the book's lock; any error in it ends this writer.
+    fn locked<T>(
+        &mut self,
+        act: impl FnOnce(&mut Self) -> Result<T, BookError>,
+    ) -> Result<T, BookError> {
+        let held = self.lock.lock()?;
+        let result = act(self);
+        if let Err(error) = &result {
+            self.poisoned = Some(error.to_string());
+        }
+        drop(held);
+        result
+    }
+
+    /// Reads and verifies what other processes appended; sets aside what one of them left unfinished.
+    fn catch_up(&mut self) -> Result<Option<Recovery>, BookError> {
+        loop {
+            let path = self.layout.segment(self.first);
+            let length = files::length(&self.journal, &path)?;
+            if length < self.place.offset {
+                return Err(BookError::Damaged(Damage {
+                    file: path,
+                    line: self.place.line,
+                    index: self.chain.size(),
+                    what: "the file is shorter than what was read and verified in it before".into(),
+                }));
+            }
+            let mut recent = Recent::default();
+            if length > self.place.offset {
+                let scan = Scan {
+                    file: &self.journal,
+                    path: &path,
+                    threads: self.options.threads,
+                };
+                let tail = scan.advance(&mut self.chain, &mut self.place, &mut recent)?;
+                self.unsynced
+                    .extend(recent.stored.iter().map(|stored| stored.at.seg));
+                if let Some(tail) = tail {
+                    self.set_aside(&tail)?;
+                }
+            }
+            let next = self.layout.segment(self.chain.size());
+            if self.chain.size() == self.first || !files::exists(&next) {
+                break;
+            }
+            let journal = files::open_write(&next)?;
+            self.place = recover::link(&journal, &next, self.chain.size(), &self.chain)?;
+            self.journal = journal;
+            self.first = self.chain.size();
+            self.start = self.place.offset;
+        }
+        if self.has_pending() {
+            self.record_recovery(Vec::new())
+        } else {
+            Ok(None)
+        }
+    }
+
+    /// Writes one batch and syncs it. The lock is held and everything before is read.
+    pub(super) fn append(&mut self, batch: Vec<Prepared>) -> Result<Committed, BookError> {
+        // A first line that states many open calls must be worth its bytes.
+        let written = self.place.offset - self.start;
+        if written >= self.options.segment_bytes.max(self.start) && self.chain.size() > self.first {
+            self.rotate()?;
+        }
+        let objects = batch.iter().map(Prepared::vault_bytes).sum();
+        let vault = if objects > 0 {
+            Some(self.vault_for(objects)?)
+        } else {
+            None
+        };
+        let (end, file) =
+            vault.map_or((VaultEnd::default(), None), |(end, file)| (end, Some(file)));
+        let now = (self.sources.clock)();
+        let lines = Lines::make(batch, &mut self.chain, end, now, (&self.vkey, &self.signer))?;
+        let head = &self.chain.head;
+        if let Some(signed) = &self.signed
+            && head.range.size() <= signed.size.0
+            && head.range.root() != signed.root
+        {
+            return Err(BookError::AlreadySigned {
+                size: signed.size.0,
+            });
+        }
+
+        let path = self.layout.segment(self.first);
+        if let Some(file) = &file {
+            let path = self.layout.vault_segment(end.seg);
+            files::write_at(file, end.end, &lines.vault).map_err(BookError::io("write", &path))?;
+        }
+        files::write_at(&self.journal, self.place.offset, &lines.journal)
+            .map_err(BookError::io("write", &path))?;
+        if let Some(file) = &file {
+            files::begin_writing(file, end.end, lines.vault.len() as u64);
+            files::begin_writing(&self.journal, self.place.offset, lines.journal.len() as u64);
+        }
+        self.sync(end.seg, file.as_ref(), &path)?;
+
+        self.place.offset += lines.journal.len() as u64;
+        self.place.line += lines.lines;
+        Ok(Committed {
+            entries: lines.entries,
+            size: self.chain.size(),
+            root: self.chain.head.range.root(),
+            checkpoint: lines.checkpoint,
+            recovery: None,
+        })
+    }
+
+    /// Syncs the journal and the vault segments that hold payloads of the batches up to this one.
+    fn sync(
+        &mut self,
+        number: u64,
+        vault: Option<&Arc<File>>,
+        path: &std::path::Path,
+    ) -> Result<(), BookError> {
+        for other in std::mem::take(&mut self.unsynced) {
+            if vault.is_none() || other != number {
+                let path = self.layout.vault_segment(other);
+                if files::exists(&path) {
+                    files::open_write(&path)?
+                        .sync_data()
+                        .map_err(BookError::io("sync", &path))?;
+                }
+            }
+        }
+        // The payloads first, so that an entry without its payload is rare even after a loss of power. Where the system
+        // took the hint to begin writing, one commit of the file system covers both and the second sync finds its work
+        // done.
+        if let Some(vault) = vault {
+            vault
+                .sync_data()
+                .map_err(BookError::io("sync", &self.layout.vault_segment(number)))?;
+        }
+        self.journal
+            .sync_data()
+            .map_err(BookError::io("sync", path))
+    }
+
+    /// Begins a new segment at the head.
+    fn rotate(&mut self) -> Result<(), BookError> {
+        self.sync(0, None, &self.layout.segment(self.first))?;
+        let line = SegmentLine::of(&self.chain)
+            .to_bytes()
+            .map_err(EntryError::Canonical)?;
+        // A line no reader would accept: stay in this segment until fewer calls are open.
+        if line.len() > files::Lines::MAX {
+            return Ok(());
+        }
+        let path = self.layout.segment(self.chain.size());
+        files::write_new(&path, &[&line])?;
+        self.journal = files::open_write(&path)?;
+        self.first = self.chain.size();
+        self.start = line.len() as u64;
+        self.place = Place {
+            offset: line.len() as u64,
+            line: 1,
+        };
+        Ok(())
+    }
+
+    /// The vault segment for `objects` more bytes, and where in it they go: never over bytes that are there.
+    fn vault_for(&mut self, objects: u64) -> Result<(VaultEnd, Arc<File>), BookError> {
+        let mut seg = self.chain.vault.seg;
+        loop {
+            let path = self.layout.vault_segment(seg);
+            if self.vault.as_ref().is_none_or(|(number, _)| *number != seg) {
+                if !files::exists(&path) {
+                    if seg == self.chain.vault.seg && self.chain.vault.end > 0 {
+                        seg += 1;
+                        continue;
+                    }
+                    files::make_dir(&self.layout.vault())?;
+                    files::write_new(&path, &[SEGMENT_HEAD])?;
+                }
+                self.vault = Some((seg, Arc::new(files::open_write(&path)?)));
+            }
+            let Some((_, file)) = &self.vault else {
+                continue;
+            };
+            let mut end = files::length(file, &path)?.max(SEGMENT_HEAD.len() as u64);
+            if seg == self.chain.vault.seg {
+                end = end.max(self.chain.vault.end);
+            }
+            if end == SEGMENT_HEAD.len() as u64 || end + objects <= self.options.vault_segment_bytes
+            {
+                return Ok((VaultEnd { seg, end }, Arc::clone(file)));
+            }
+            seg += 1;
+        }
+    }
+}

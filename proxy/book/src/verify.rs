@@ -1,0 +1,420 @@
+//! Reads a whole book and names the first bad place. Writes nothing, needs no secret.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::BookError;
+use crate::files;
+use crate::journal::chain::Chain;
+use crate::journal::layout::{BookFile, Layout};
+use crate::journal::recover::link;
+use crate::journal::scan::{Place, Scan, Tail};
+use crate::note::Vkey;
+use crate::origin::Origin;
+use crate::tree::Hash;
+use crate::witnessed::Witnessed;
+
+/// Whether the vault is looked into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PayloadCheck {
+    /// Every object an entry refers to must be present.
+    Present,
+    /// Not looked at: the journal alone was handed over.
+    Skip,
+}
+
+/// How to verify.
+#[derive(Clone, Debug)]
+pub struct VerifyOptions {
+    /// A verifier key known from elsewhere. Without it the one in `BOOK` is used and the report says that there is no
+    /// independent reference.
+    pub pinned: Option<Vkey>,
+    /// Whether the vault is looked into.
+    pub payloads: PayloadCheck,
+    /// Threads that check signatures, at least 1.
+    pub threads: usize,
+}
+
+/// Where the key came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reference {
+    /// Handed in by the verifier.
+    Pinned,
+    /// From the book itself: no independent reference.
+    None,
+}
+
+/// The answer in one word; [`Verdict::exit_code`] is the command's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Whole and signed.
+    Ok,
+    /// Whole and signed up to lines after the last checkpoint.
+    UnsignedTail,
+    /// The record is whole, a payload is missing without a word about it.
+    PayloadMissing,
+    /// Something signed was changed, removed, inserted or reordered.
+    Changed,
+    /// Not the book of the pinned key.
+    Replaced,
+    /// Missing key, unknown format.
+    Unverifiable,
+}
+
+/// What was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FindingKind {
+    /// An entry, checkpoint or segment is not what was signed.
+    Changed,
+    /// A segment is not there.
+    Removed,
+    /// Bytes after the last checkpoint.
+    UnsignedTail,
+    /// An object of the vault is not there or is not the entry's.
+    PayloadMissing,
+    /// A payload whose absence an entry states (`book.recovered`, `erase`).
+    PayloadAbsentOnRecord,
+    /// The book is of another key than the pinned one.
+    Replaced,
+    /// A format or key this version does not know.
+    Unverifiable,
+}
+
+/// One thing found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What kind of thing.
+    pub kind: FindingKind,
+    /// The file.
+    pub file: PathBuf,
+    /// The line, from 1; 0 where none can be named.
+    pub line: u64,
+    /// The index of the entry (to be expected) there.
+    pub index: u64,
+    /// What is wrong.
+    pub what: String,
+}
+
+/// What verification found. A record proves what the recorder saw, not what was true.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Which book.
+    pub origin: Origin,
+    /// The key it was verified with.
+    pub vkey: String,
+    /// Where the key came from.
+    pub reference: Reference,
+    /// Entries under a verified checkpoint.
+    pub size: u64,
+    /// Their root.
+    pub root: Hash,
+    /// Checkpoints verified.
+    pub checkpoints: u64,
+    /// Segments read.
+    pub segments: u64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// Calls without an outcome.
+    pub open_calls: u64,
+    /// Entries whose version or kind is not understood.
+    pub not_understood: u64,
+    /// Payload objects found.
+    pub payloads: u64,
+    /// Findings, the first bad place first; at most 1,000 of them, the rest counted in `more`.
+    pub findings: Vec<Finding>,
+    /// Findings beyond those listed.
+    pub more: u64,
+}
+
+impl Default for VerifyOptions {
+    fn default() -> Self {
+        Self {
+            pinned: None,
+            payloads: PayloadCheck::Present,
+            threads: 2,
+        }
+    }
+}
+
+impl Verdict {
+    /// 0, 13, 30, 31, 35 or 40. Errors of use and IO, which give no report, are 2.
+    #[must_use]
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::Ok => 0,
+            Self::UnsignedTail => 13,
+            Self::PayloadMissing => 30,
+            Self::Changed => 31,
+            Self::Replaced => 35,
+            Self::Unverifiable => 40,
+        }
+    }
+}
+
+impl Report {
+    /// The worst of the findings.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        let has = |kind| self.findings.iter().any(|finding| finding.kind == kind);
+        for (kind, verdict) in [
+            (FindingKind::Replaced, Verdict::Replaced),
+            (FindingKind::Changed, Verdict::Changed),
+            (FindingKind::Removed, Verdict::Changed),
+            (FindingKind::Unverifiable, Verdict::Unverifiable),
+            (FindingKind::PayloadMissing, Verdict::PayloadMissing),
+            (FindingKind::UnsignedTail, Verdict::UnsignedTail),
+        ] {
+            if has(kind) {
+                return verdict;
+            }
+        }
+        Verdict::Ok
+    }
+
+    /// The verdict as a sentence for a person.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let entries = match self.size {
+            1 => "1 entry".to_owned(),
+            n => format!("{n} entries"),
+        };
+        let reference = match self.reference {
+            Reference::Pinned => "against the pinned key",
+            Reference::None => {
+                "but there is no independent reference: the key is the book's own word, and a cut end is only found by \
+                 comparing with a copy"
+            }
+        };
+        match self.verdict() {
+            Verdict::Ok => format!("{entries}, whole and signed, {reference}"),
+            Verdict::UnsignedTail => {
+                format!(
+                    "{entries}, whole and signed, {reference}; after them lies something that nobody signed"
+                )
+            }
+            Verdict::PayloadMissing => {
+                format!(
+                    "{entries}, whole and signed, {reference}; stored payloads are missing and no entry says why"
+                )
+            }
+            Verdict::Changed => {
+                format!(
+                    "the book was changed after it was signed; the first {entries} are as they were signed"
+                )
+            }
+            Verdict::Replaced => "this is not the book of the pinned key".to_owned(),
+            Verdict::Unverifiable => {
+                format!("the book can't be verified by this version beyond its first {entries}")
+            }
+        }
+    }
+
+    fn find(&mut self, finding: Finding) {
+        if self.findings.len() < MAX_FINDINGS {
+            self.findings.push(finding)
+        } else {
+            self.more += 1
+        }
+    }
+}
+
+/// Verifies the book in `dir`, or in its subfolder `book/`. Streams: memory grows with the calls left open, not with the
+/// book. Takes no lock; a batch that is being written meanwhile is waited for.
+///
+/// # Errors
+/// [`BookError::NotABook`], [`BookError::Newer`], [`BookError::Io`]. What is wrong with the record itself is in the report.
+pub fn verify(dir: &Path, options: &VerifyOptions) -> Result<Report, BookError> {
+    let layout = Layout::find(dir);
+    let book = BookFile::read(&layout.dir)?;
+    let (vkey, reference) = match &options.pinned {
+        Some(pinned) => (pinned.clone(), Reference::Pinned),
+        None => (book.vkey.clone(), Reference::None),
+    };
+    let mut report = Report {
+        origin: book.origin.clone(),
+        vkey: vkey.to_string(),
+        reference,
+        size: 0,
+        root: Hash::of(b""),
+        checkpoints: 0,
+        segments: 0,
+        bytes: 0,
+        open_calls: 0,
+        not_understood: 0,
+        payloads: 0,
+        findings: Vec::new(),
+        more: 0,
+    };
+    if vkey != book.vkey {
+        let what = format!(
+            "the book states the key `{}`, another than the pinned one",
+            book.vkey
+        );
+        report.find(Finding {
+            kind: FindingKind::Replaced,
+            file: layout.book(),
+            line: 3,
+            index: 0,
+            what,
+        });
+        return Ok(report);
+    }
+    let mut chain = Chain::new(book.origin.clone(), vec![vkey]);
+    let mut seen = Witnessed::new(&layout, &book, options.payloads);
+    let end = read_all(&layout, options, &mut chain, &mut seen, &mut report)?;
+    report.size = chain.size();
+    report.root = chain.head.range.root();
+    report.open_calls = chain.open.len() as u64;
+    report.checkpoints = seen.checkpoints;
+    report.not_understood = seen.not_understood;
+    report.payloads = seen.payloads;
+    if let Some(finding) = end {
+        report.find(finding);
+    }
+    let (findings, more) = seen.findings();
+    findings
+        .into_iter()
+        .for_each(|finding| report.find(finding));
+    report.more += more;
+    Ok(report)
+}
+
+const MAX_FINDINGS: usize = 1000;
+
+/// How often a batch that is being written is waited for before it counts as a tail.
+const PATIENCE: u32 = 20_000;
+
+/// Reads segment after segment. Answers the first bad place.
+fn read_all(
+    layout: &Layout,
+    options: &VerifyOptions,
+    chain: &mut Chain,
+    seen: &mut Witnessed<'_>,
+    report: &mut Report,
+) -> Result<Option<Finding>, BookError> {
+    let finding = |kind, file: &Path, line, index, what: String| Finding {
+        kind,
+        file: file.to_owned(),
+        line,
+        index,
+        what,
+    };
+    loop {
+        let first = chain.size();
+        let path = layout.segment(first);
+        let Some(file) = files::open_if_there(&path)? else {
+            let later = layout.segments()?.into_iter().find(|other| *other > first);
+            let what = match later {
+                Some(next) => format!(
+                    "the segment with the entries {first} to {} is not there",
+                    next - 1
+                ),
+                None => "the first segment is not there".to_owned(),
+            };
+            return Ok(Some(finding(FindingKind::Removed, &path, 0, first, what)));
+        };
+        report.segments += 1;
+        let scan = Scan {
+            file: &file,
+            path: &path,
+            threads: options.threads,
+        };
+        let read = link(&file, &path, first, chain)
+            .and_then(|place| settle(layout, &scan, chain, place, seen));
+        let tail = match read {
+            Ok((place, tail)) => {
+                report.bytes += place.offset;
+                tail.map(|tail| (place, tail))
+            }
+            Err(BookError::Damaged(damage)) => {
+                return Ok(Some(finding(
+                    FindingKind::Changed,
+                    &path,
+                    damage.line,
+                    damage.index,
+                    damage.what,
+                )));
+            }
+            Err(BookError::Newer { found, .. }) => {
+                return Ok(Some(finding(
+                    FindingKind::Unverifiable,
+                    &path,
+                    0,
+                    chain.size(),
+                    found,
+                )));
+            }
+            Err(error) => return Err(error),
+        };
+        let others = layout.segments()?;
+        let last = others.last().is_none_or(|last| *last <= first);
+        if let Some((place, tail)) = tail {
+            let bytes = tail.end - tail.start;
+            let (kind, what) = if last {
+                (
+                    FindingKind::UnsignedTail,
+                    format!("{bytes} bytes after the last checkpoint are not signed"),
+                )
+            } else {
+                (
+                    FindingKind::Changed,
+                    format!("{bytes} bytes follow the last checkpoint of a segment that was ended"),
+                )
+            };
+            return Ok(Some(finding(
+                kind,
+                &path,
+                place.line + 1,
+                chain.size(),
+                what,
+            )));
+        }
+        if last {
+            return Ok(None);
+        }
+        if chain.size() == first {
+            return Ok(Some(finding(
+                FindingKind::Changed,
+                &path,
+                0,
+                first,
+                "the segment holds no entry".into(),
+            )));
+        }
+        // A segment whose name is no index at which one ended does not belong to the book.
+        if let Some(stray) = others
+            .iter()
+            .find(|other| (first + 1..chain.size()).contains(*other))
+        {
+            let what = "a segment begins inside another".to_owned();
+            return Ok(Some(finding(
+                FindingKind::Changed,
+                &layout.segment(*stray),
+                0,
+                *stray,
+                what,
+            )));
+        }
+    }
+}
+
+/// Reads one segment until nobody is writing in it.
+fn settle(
+    layout: &Layout,
+    scan: &Scan<'_>,
+    chain: &mut Chain,
+    mut place: Place,
+    seen: &mut Witnessed<'_>,
+) -> Result<(Place, Option<Tail>), BookError> {
+    let mut before: Option<Tail> = None;
+    for _ in 0..PATIENCE {
+        let free = files::lock_is_free(&layout.lock());
+        let tail = scan.advance(chain, &mut place, seen)?;
+        // The same tail twice, and nobody held the lock in between: no batch on its way.
+        if tail.is_none() || free && tail == before {
+            return Ok((place, tail));
+        }
+        before = tail;
+        std::thread::yield_now();
+    }
+    Ok((place, before))
+}

@@ -1,0 +1,295 @@
+#!/usr/bin/env python3
+"""Verifies a book with nothing but Python's standard library and the openssl command.
+
+    python3 verify.py FOLDER [VKEY]
+
+FOLDER is the book (it holds the file BOOK). VKEY is the verifier key as known from elsewhere; without it the book's own
+word is taken and the answer says so. Exit: 0 whole and signed, 13 bytes after the last checkpoint, 31 changed, 40 can't
+be verified. The format is in FORMAT.md. The vault is not looked into.
+"""
+import base64
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+MAX_LINE = 4 << 20
+
+
+class Flaw(Exception):
+    pass
+
+
+def sha256(*parts):
+    return hashlib.sha256(b"".join(parts)).digest()
+
+
+class Tree:
+    """The compact range of RFC 6962: roots of the perfect subtrees, largest first."""
+
+    def __init__(self, size=0, nodes=()):
+        self.size, self.nodes = size, list(nodes)
+
+    def push(self, node):
+        size = self.size
+        while size & 1:
+            node = sha256(b"\x01", self.nodes.pop(), node)
+            size >>= 1
+        self.nodes.append(node)
+        self.size += 1
+
+    def root(self):
+        if not self.nodes:
+            return sha256()
+        root = self.nodes[-1]
+        for left in reversed(self.nodes[:-1]):
+            root = sha256(b"\x01", left, root)
+        return root
+
+
+class Key:
+    def __init__(self, vkey):
+        self.text = vkey
+        self.name, key_id, data = vkey.split("+", 2)
+        raw = base64.b64decode(data, validate=True)
+        if raw[:1] != b"\x01" or len(raw) != 33:
+            raise ValueError("the key is not Ed25519")
+        self.id = sha256(self.name.encode(), b"\n", raw)[:4]
+        if self.id.hex() != key_id:
+            raise ValueError("the key id is not the key's")
+        # SubjectPublicKeyInfo of an Ed25519 key (RFC 8410).
+        der = bytes.fromhex("302a300506032b6570032100") + raw[1:]
+        self.pem = b"-----BEGIN PUBLIC KEY-----\n" + base64.b64encode(der) + b"\n-----END PUBLIC KEY-----\n"
+
+    def signed(self, text, signature):
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [os.path.join(folder, name) for name in ("key", "text", "signature")]
+            for path, data in zip(paths, (self.pem, text, signature)):
+                with open(path, "wb") as file:
+                    file.write(data)
+            command = ["openssl", "pkeyutl", "-verify", "-pubin", "-inkey", paths[0], "-rawin", "-in", paths[1], "-sigfile", paths[2]]
+            return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+
+
+def checkpoint(encoded, origin, key):
+    """Size and root of a note, once its signature by the key is verified."""
+    try:
+        note = base64.b64decode(encoded, validate=True)
+        text, lines = note.rsplit(b"\n\n", 1)
+        text += b"\n"
+        first, size, root, rest = text.decode().split("\n")
+        root = base64.b64decode(root, validate=True)
+    except ValueError:
+        raise Flaw("not a checkpoint note")
+    if rest or first != origin or str(int(size)) != size or len(root) != 32 or not lines.endswith(b"\n"):
+        raise Flaw("not a checkpoint of this book")
+    known = False
+    for line in lines.decode()[:-1].split("\n"):
+        dash, name, data = line.split(" ")
+        data = base64.b64decode(data, validate=True)
+        if dash != "\u2014":
+            raise Flaw("not a signature line")
+        if (name, data[:4]) == (key.name, key.id):
+            if not key.signed(text, data[4:]):
+                raise Flaw("the signature does not match")
+            known = True
+    if not known:
+        raise Flaw("no signature by the known key")
+    return int(size), root
+
+
+def digest(text):
+    if not text.startswith("sha256:") or len(text) != 71:
+        raise Flaw("not a hash")
+    return bytes.fromhex(text[7:])
+
+
+def members(data):
+    def once(pairs):
+        if len({name for name, _ in pairs}) != len(pairs):
+            raise ValueError("a member stands twice")
+        return dict(pairs)
+
+    value = json.loads(data, object_pairs_hook=once)
+    if not isinstance(value, dict):
+        raise ValueError("not an object")
+    return value
+
+
+class Book:
+    def __init__(self, folder, pinned):
+        with open(os.path.join(folder, "BOOK"), encoding="ascii") as file:
+            lines = file.read().split("\n")
+        if lines[0] != "countersign book 1":
+            raise ValueError("a format this program does not know")
+        self.origin = lines[1].removeprefix("origin: ")
+        self.key = Key(lines[2].removeprefix("vkey: "))
+        if pinned and pinned != self.key.text:
+            raise ValueError("the book is not signed by the key given")
+        self.folder = os.path.join(folder, "journal")
+        self.tree, self.last, self.open = Tree(), bytes(32), {}
+        self.note, self.checkpoints, self.vault = None, 0, (0, 0)
+
+    def segments(self):
+        names = os.listdir(self.folder)
+        return sorted(int(n[:20]) for n in names if len(n) == 26 and n.endswith(".jsonl") and n[:20].isdigit())
+
+    def seg(self, data, first):
+        line = members(data)
+        if line["v"] != 1 or line["keys"] != [self.key.text]:
+            raise SystemExit(answer(40, f"the segment from entry {first} has a version or a key this program does not know"))
+        calls = {c["call"]: (c["i"], c["process"]) for c in line["calls"]}
+        same = (
+            line["origin"] == self.origin,
+            line["first"] == first == self.tree.size,
+            [digest(h) for h in line["range"]] == self.tree.nodes,
+            digest(line["last"]) == self.last,
+            line.get("prevcp") == self.note,
+            (line["vault"]["seg"], line["vault"]["end"]) == self.vault,
+            calls == self.open,
+        )
+        if not all(same):
+            raise Flaw("the segment does not start where the one before it ends")
+
+    def entry(self, data, batch):
+        entry = members(data)
+        tree, last = batch["tree"], batch["last"]
+        if tree.size - self.tree.size >= 4096:
+            raise Flaw("more entries without a checkpoint than a batch can hold")
+        if entry["i"] != tree.size:
+            raise Flaw(f"the entry says it is number {entry['i']}, expected is {tree.size}")
+        if digest(entry["prev"]) != last:
+            raise Flaw("its `prev` is not the hash of the entry before: one of the two was changed")
+        batch["last"] = sha256(b"\x00", data)
+        tree.push(batch["last"])
+        if entry["v"] != 1:
+            return
+        if entry["k"] == "call":
+            batch["calls"].append((entry["call"], (entry["i"], entry["process"])))
+        if entry["k"] == "outcome":
+            batch["calls"].append((entry["call"], None))
+        if entry["k"] in ("call", "outcome"):
+            for field in ("args", "sent", "result"):
+                at = entry.get(field, {}).get("at")
+                if at:
+                    batch["vault"] = max(batch["vault"], (at["seg"], at["off"] + at["len"]))
+
+    def fresh(self):
+        tree = Tree(self.tree.size, self.tree.nodes)
+        return {"tree": tree, "last": self.last, "calls": [], "vault": self.vault}
+
+    def sign(self, encoded, batch):
+        size, root = checkpoint(encoded, self.origin, self.key)
+        if size != batch["tree"].size or root != batch["tree"].root():
+            raise Flaw("the entries before the checkpoint do not give its root")
+        if size == self.tree.size:
+            raise Flaw("the checkpoint repeats the one before it")
+        self.tree, self.last, self.vault = batch["tree"], batch["last"], batch["vault"]
+        for call, opened in batch["calls"]:
+            if opened is None:
+                self.open.pop(call, None)
+            else:
+                self.open[call] = opened
+        self.note = encoded.decode()
+        self.checkpoints += 1
+
+    def is_later(self, encoded):
+        try:
+            return checkpoint(encoded, self.origin, self.key)[0] > self.tree.size
+        except (Flaw, ValueError):
+            return False
+
+    def segment(self, first, last):
+        """Reads one segment. Answers nothing, or (line, what) of bytes after its last checkpoint."""
+        path = os.path.join(self.folder, f"{first:020}.jsonl")
+        with open(path, "rb") as file:
+            number, good, end, batch, flaw = 0, 1, 0, self.fresh(), None
+            while data := file.readline(MAX_LINE):
+                number += 1
+                try:
+                    if not data.endswith(b"\n"):
+                        raise Flaw("the line is not whole")
+                    data = data[:-1]
+                    if number == 1:
+                        if not data.startswith(b"#seg "):
+                            raise Flaw("the segment does not begin with #seg")
+                        self.seg(data[5:], first)
+                    elif data.startswith(b"{"):
+                        self.entry(data, batch)
+                    elif data.startswith(b"#cp "):
+                        self.sign(data[4:], batch)
+                        good, end, batch = number, file.tell(), self.fresh()
+                    else:
+                        raise Flaw("neither an entry nor a checkpoint")
+                except Flaw as error:
+                    flaw = str(error)
+                except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+                    flaw = f"not readable ({error})"
+                if flaw:
+                    break
+            if number == 0 or (flaw and number == 1):
+                raise SystemExit(answer(31, f"{path} line 1: {flaw or 'empty'}"))
+            if not flaw and number == good:
+                return None
+            at = number if flaw else good + 1
+            # A later checkpoint that is signed and larger: what is before it was changed after signing.
+            later, at_end = 0, False
+            while flaw and (data := file.readline(MAX_LINE)):
+                ours = data.startswith(b"#cp ") and data.endswith(b"\n") and self.is_later(data[4:-1])
+                later += ours
+                at_end = ours
+            if later and not (last and later == 1 and at_end and unwritten(file, end)) or flaw and not last:
+                raise SystemExit(answer(31, f"{path} line {at}, entry {self.tree.size} or after it: {flaw}"))
+            return path, good + 1, last
+
+
+def unwritten(file, start):
+    """Whether a 512-byte sector, or what of it lies after start, is all zero: the disk lost power before it."""
+    file.seek(0, os.SEEK_END)
+    end, at = file.tell(), start
+    while at < end:
+        after = min((at // 512 + 1) * 512, end)
+        file.seek(at)
+        if not any(file.read(after - at)):
+            return True
+        at = after
+    return False
+
+
+def answer(code, text):
+    print(text)
+    return code
+
+
+def main(folder, pinned=None):
+    try:
+        book = Book(folder, pinned)
+    except (OSError, ValueError, IndexError) as error:
+        return answer(40, f"can't be verified: {error}")
+    tail = None
+    while tail is None:
+        first, there = book.tree.size, book.segments()
+        if first not in there:
+            return answer(31, f"the segment with entry {first} is not there")
+        tail = book.segment(first, last=first == there[-1])
+        if first == there[-1]:
+            break
+        if book.tree.size == first:
+            return answer(31, f"the segment from entry {first} holds no entry")
+    reference = "against the key given" if pinned else "but there is no independent reference"
+    root = base64.b64encode(book.tree.root()).decode()
+    text = f"{book.tree.size} entries under {book.checkpoints} checkpoints, root {root}: whole and signed, {reference}"
+    if tail:
+        path, line, last = tail
+        if not last:
+            return answer(31, f"{path} line {line}: bytes after the last checkpoint of a segment that was ended")
+        return answer(13, f"{text}\n{path} line {line}: bytes after the last checkpoint are not signed")
+    return answer(0, text)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) not in (2, 3):
+        sys.exit(__doc__)
+    sys.exit(main(*sys.argv[1:]))

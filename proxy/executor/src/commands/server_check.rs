@@ -1,0 +1,138 @@
+//! `server check`: whether a server can be started, what tools it has, and what is open of them. Talking to it is the relay's.
+
+use serde_json::json;
+
+use crate::problem::Problem;
+use crate::settings::{Launch, Server, may_use, tool_settings};
+
+use super::server::{CheckArgs, find};
+use super::{Context, Report, plain, table};
+
+/// A tool as a started server lists it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedTool {
+    /// Its name, as the server gives it.
+    pub name: String,
+    /// Why it can't be used (its schema doesn't compile, its definition changed, …); `None` where nothing is wrong.
+    pub set_aside: Option<String>,
+}
+
+/// Starts the server, does the handshake and lists its tools; takes them for the pinned ones where `accept` says so.
+/// The relay's part of the program puts its body in.
+pub fn probe(
+    _context: &Context,
+    _server: &Server,
+    _args: &CheckArgs,
+) -> Result<Vec<ListedTool>, Problem> {
+    Err(super::not_wired("server check"))
+}
+
+/// Runs the command.
+pub fn run(context: &Context, args: &CheckArgs) -> Result<Report, Problem> {
+    let settings = context.settings()?;
+    let server = find(&settings, &args.name)?;
+    startable(server)?;
+    let store = server
+        .secrets()
+        .next()
+        .map(|_| context.secrets(&settings))
+        .transpose()?;
+    for (_, place) in server.secrets() {
+        let account = crate::secrets::Account::server(place);
+        if store
+            .as_ref()
+            .map(|store| store.get(&account))
+            .transpose()?
+            .flatten()
+            .is_none()
+        {
+            return Err(Problem::new(
+                "secret_missing",
+                format!(
+                    "the secret `{place}` of server `{}` has no value",
+                    server.name
+                ),
+                format!("`countersign secret set {place}`"),
+            ));
+        }
+    }
+    let tools = probe(context, server, args)?;
+    let mut rows = Vec::new();
+    let mut json_tools = Vec::new();
+    for tool in &tools {
+        let set = tool_settings(server, &tool.name).map_err(|error| {
+            Problem::new(
+                "settings_invalid",
+                error.to_string(),
+                "correct executor.json",
+            )
+        })?;
+        let kind = json!(set.kind);
+        let state = match (&tool.set_aside, set.hidden) {
+            (Some(why), _) => format!("set aside: {}", plain(why)),
+            (None, true) => "hidden".to_owned(),
+            (None, false) => "open".to_owned(),
+        };
+        json_tools.push(json!({"name": tool.name, "kind": kind, "state": state}));
+        rows.push(vec![
+            plain(&tool.name),
+            kind.as_str().unwrap_or_default().to_owned(),
+            state,
+        ]);
+    }
+    let agents: Vec<&str> = settings
+        .agents
+        .iter()
+        .filter(|agent| may_use(agent, server.name.as_str()))
+        .map(|agent| agent.name.as_str())
+        .collect();
+    let next = if agents.is_empty() {
+        "countersign agent add NAME"
+    } else {
+        "countersign tools"
+    };
+    let text = format!(
+        "server {} starts and has {} tools\n{}next: `{next}`\n",
+        server.name,
+        tools.len(),
+        table(&["tool", "kind", "state"], &rows)
+    );
+    Ok(Report::new(
+        text,
+        json!({"server": server.name, "tools": json_tools, "agents": agents, "next": next}),
+    ))
+}
+
+/// Whether what the entry names is there to be started at all.
+pub fn startable(server: &Server) -> Result<(), Problem> {
+    let Launch::Child { command, cwd, .. } = &server.launch else {
+        return Ok(());
+    };
+    if let Some(cwd) = cwd
+        && !std::path::Path::new(cwd).is_dir()
+    {
+        return Err(Problem::new(
+            "server_cwd",
+            format!(
+                "server `{}` works in `{}`, which is no folder",
+                server.name,
+                plain(cwd)
+            ),
+            format!(
+                "make the folder, or `countersign server set {} --cwd DIR`",
+                server.name
+            ),
+        ));
+    }
+    let here = cwd.as_deref().map_or_else(
+        || std::env::current_dir().unwrap_or_default(),
+        std::path::PathBuf::from,
+    );
+    which::which_in(command, std::env::var_os("PATH"), here).map(drop).map_err(|_| {
+        Problem::new(
+            "server_command",
+            format!("server `{}` is started with `{}`, which is not found", server.name, plain(command)),
+            "install it, or name it with its whole path: clients start programs with a shorter PATH than a terminal has",
+        )
+    })
+}

@@ -1,0 +1,292 @@
+//! `tools`: what is open, and why the rest is not, by the settings and what was seen of the servers. Starts nothing, charges nothing.
+
+use clap::Args;
+use countersign_permission::Kind;
+use serde::Serialize;
+use serde_json::json;
+
+use crate::problem::Problem;
+use crate::settings::{Agent, Name, Server, Settings, State, Watch, may_use, tool_settings};
+use crate::store::StateDb;
+
+use super::{Context, Report, plain, table, unknown};
+
+/// For whom.
+#[derive(Debug, Args)]
+pub struct ToolsArgs {
+    /// The agent whose rights count; without it, what the settings leave open to anybody
+    #[arg(long, value_name = "NAME")]
+    pub agent: Option<Name>,
+}
+
+/// Why a tool is closed, in the order they are named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// Its server is switched off.
+    ModuleDisabled,
+    /// Its server is in `disabled_servers`.
+    ApiOff,
+    /// It is hidden, or in `disabled_tools`.
+    ToolHidden,
+    /// The agent has no permission for it.
+    NoPermission,
+}
+
+/// One tool and whether it is open.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Availability {
+    /// Its server.
+    pub server: String,
+    /// Its name, as the server gives it.
+    pub name: String,
+    /// Whether it writes.
+    pub kind: Kind,
+    /// The scope it needs.
+    pub scope: String,
+    /// When it is dangerous: `never`, `always`, `sometimes`.
+    pub danger: &'static str,
+    /// Empty where it is open.
+    pub closed: Vec<Reason>,
+}
+
+impl Reason {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Reason::ModuleDisabled => "its server is switched off",
+            Reason::ApiOff => "its server is in disabled_servers",
+            Reason::ToolHidden => "it is hidden",
+            Reason::NoPermission => "the agent has no permission for it",
+        }
+    }
+}
+
+/// Runs the command.
+pub fn run(context: &Context, args: &ToolsArgs) -> Result<Report, Problem> {
+    let settings = context.settings()?;
+    let agent = match &args.agent {
+        None => None,
+        Some(name) => {
+            let known = || -> Vec<&str> {
+                settings
+                    .agents
+                    .iter()
+                    .map(|agent| agent.name.as_str())
+                    .collect()
+            };
+            Some(
+                settings
+                    .agent(name.as_str())
+                    .ok_or_else(|| unknown("agent", name, &known()))?,
+            )
+        }
+    };
+    let seen = StateDb::open(&context.folder)?.pins()?;
+    let names = |server: &Server| {
+        seen.get(server.name.as_str())
+            .map(|tools| tools.keys().cloned().collect())
+            .unwrap_or_default()
+    };
+    let tools = availability(&settings, agent, names)?;
+    let off = matches!(Watch::new(&context.folder).now().state, State::Off(_));
+    let rows: Vec<Vec<String>> = tools
+        .iter()
+        .map(|tool| {
+            let why: Vec<&str> = tool.closed.iter().map(|reason| reason.words()).collect();
+            let state = if why.is_empty() {
+                "open".to_owned()
+            } else {
+                format!("closed: {}", why.join(", "))
+            };
+            vec![
+                tool.server.clone(),
+                plain(&tool.name),
+                json!(tool.kind).as_str().unwrap_or_default().to_owned(),
+                tool.scope.clone(),
+                state,
+            ]
+        })
+        .collect();
+    let mut text = String::new();
+    if off {
+        text.push_str("everything is off: `countersign on` lets agents go on\n");
+    }
+    if settings.executor.development {
+        text.push_str("permission: (development), unsigned\n");
+    } else if agent.is_some() {
+        text.push_str("permission: none is signed yet, so nothing is granted\n");
+    }
+    match rows.is_empty() {
+        true => text.push_str(
+            "no tool is known yet\nnext: `countersign server check NAME` lists a server's tools\n",
+        ),
+        false => text.push_str(&table(&["server", "tool", "kind", "scope", "state"], &rows)),
+    }
+    let note = "tools not listed here were not seen yet; they count as writes until something is set for them";
+    Ok(Report::new(
+        format!("{text}{note}\n"),
+        json!({"agent": args.agent, "off": off, "development": settings.executor.development, "tools": tools}),
+    ))
+}
+
+/// Every tool that is known, by server, then name. `seen` gives the names a server was seen with.
+pub fn availability(
+    settings: &Settings,
+    agent: Option<&Agent>,
+    seen: impl Fn(&Server) -> Vec<String>,
+) -> Result<Vec<Availability>, Problem> {
+    let mut all = Vec::new();
+    for server in &settings.servers {
+        let mut names: Vec<String> = server
+            .known_tools()
+            .into_iter()
+            .map(str::to_owned)
+            .chain(seen(server))
+            .collect();
+        names.sort();
+        names.dedup();
+        for name in names {
+            all.push(one(settings, agent, server, name)?);
+        }
+    }
+    all.sort_by(|a, b| (&a.server, &a.name).cmp(&(&b.server, &b.name)));
+    Ok(all)
+}
+
+fn one(
+    settings: &Settings,
+    agent: Option<&Agent>,
+    server: &Server,
+    name: String,
+) -> Result<Availability, Problem> {
+    let tool = tool_settings(server, &name).map_err(|error| {
+        Problem::new(
+            "settings_invalid",
+            error.to_string(),
+            "correct executor.json",
+        )
+    })?;
+    let word = if tool.kind == Kind::Read {
+        "read"
+    } else {
+        "write"
+    };
+    let scope = tool
+        .scope
+        .clone()
+        .unwrap_or_else(|| format!("{}:{word}", server.name));
+    let listed =
+        |list: &[String], wanted: &[&str]| list.iter().any(|item| wanted.contains(&item.as_str()));
+    let public = format!("{}__{name}", server.name);
+    let granted = |agent: &Agent| {
+        settings.executor.development
+            && may_use(agent, server.name.as_str())
+            && agent
+                .entry
+                .scopes
+                .as_ref()
+                .is_none_or(|scopes| scopes.contains(&scope))
+    };
+    let reasons = [
+        (Reason::ModuleDisabled, !server.entry.enabled.0),
+        (
+            Reason::ApiOff,
+            listed(&settings.disabled_servers, &[server.name.as_str()]),
+        ),
+        (
+            Reason::ToolHidden,
+            tool.hidden || listed(&settings.disabled_tools, &[&name, &public]),
+        ),
+        (
+            Reason::NoPermission,
+            agent.is_some_and(|agent| !granted(agent)),
+        ),
+    ];
+    let danger = match tool.danger {
+        countersign_permission::Danger::Never => "never",
+        countersign_permission::Danger::Always => "always",
+        countersign_permission::Danger::When(_) => "sometimes",
+    };
+    let closed = reasons
+        .into_iter()
+        .filter(|(_, holds)| *holds)
+        .map(|(reason, _)| reason)
+        .collect();
+    Ok(Availability {
+        server: server.name.to_string(),
+        name,
+        kind: tool.kind,
+        scope,
+        danger,
+        closed,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::settings::check_bytes;
+
+    #[test]
+    fn reasons_come_in_their_order() {
+        let text = r#"{"version":1,"executor":{"id":"6d1c2c35-3f0f-4e0c-9d7e-0a1b2c3d4e5f","development":true},"secrets":"file",
+            "servers":{
+                "off":{"command":"x","enabled":false,"tools":{"t":{"hidden":true},"u":{"kind":"read"}}},
+                "on":{"command":"x","tools":{"r":{"kind":"read"},"w":{},"h":{"scope":"own:one"}}}},
+            "agents":{"a":{"key":"csk_ab12cd34","servers":["on"],"scopes":["on:read"]}},
+            "disabled_tools":["on__h"],"disabled_servers":["off"]}"#;
+        let settings = check_bytes(Path::new("executor.json"), text.as_bytes()).unwrap();
+        let seen = |server: &Server| {
+            if server.name.as_str() == "on" {
+                vec!["new".to_owned(), "r".to_owned()]
+            } else {
+                vec![]
+            }
+        };
+        let check = |agent: Option<&str>, expected: &[(&str, &str, &[Reason])]| {
+            let agent = agent.map(|name| settings.agent(name).unwrap());
+            let got = availability(&settings, agent, seen).unwrap();
+            let got: Vec<_> = got
+                .iter()
+                .map(|tool| {
+                    (
+                        tool.server.as_str(),
+                        tool.name.as_str(),
+                        tool.closed.as_slice(),
+                    )
+                })
+                .collect();
+            assert_eq!(got, expected);
+        };
+        use Reason::{ApiOff, ModuleDisabled, NoPermission, ToolHidden};
+        check(
+            None,
+            &[
+                ("off", "t", &[ModuleDisabled, ApiOff, ToolHidden]),
+                ("off", "u", &[ModuleDisabled, ApiOff]),
+                ("on", "h", &[ToolHidden]),
+                ("on", "new", &[]),
+                ("on", "r", &[]),
+                ("on", "w", &[]),
+            ],
+        );
+        check(
+            Some("a"),
+            &[
+                (
+                    "off",
+                    "t",
+                    &[ModuleDisabled, ApiOff, ToolHidden, NoPermission],
+                ),
+                ("off", "u", &[ModuleDisabled, ApiOff, NoPermission]),
+                ("on", "h", &[ToolHidden, NoPermission]),
+                ("on", "new", &[NoPermission]),
+                ("on", "r", &[]),
+                ("on", "w", &[NoPermission]),
+            ],
+        );
+    }
+}

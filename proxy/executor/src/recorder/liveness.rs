@@ -1,0 +1,111 @@
+//! Which processes of this executor are alive: each holds a lock on `run/<process>.lock` for as long as it lives, and the
+//! system lets go of it however the process ends. Refuses to know what the processes do.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// This process among those of the executor. The lock is let go and its file removed when dropped.
+#[derive(Debug)]
+pub struct Process {
+    name: String,
+    path: PathBuf,
+    _lock: File,
+}
+
+impl Process {
+    /// Enters this process into `run`, the executor's folder of living processes (made if missing). The name is
+    /// `<process id>-<16 hexadecimal digits>`, so a reused process id is another process.
+    ///
+    /// # Errors
+    /// When the folder cannot be written or the system gives no random bytes.
+    pub fn enter(run: &Path) -> io::Result<Self> {
+        fs::create_dir_all(run)?;
+        let mut random = [0_u8; 8];
+        getrandom::fill(&mut random).map_err(io::Error::other)?;
+        let name = format!(
+            "{}-{}",
+            std::process::id(),
+            data_encoding::HEXLOWER.encode(&random)
+        );
+        // Locked before it has its name, so nobody ever finds it unlocked while we live.
+        let unnamed = run.join(format!(".{name}.new"));
+        let lock = File::options()
+            .create_new(true)
+            .write(true)
+            .open(&unnamed)?;
+        lock.lock()?;
+        let path = run.join(format!("{name}.lock"));
+        fs::rename(&unnamed, &path)?;
+        Ok(Self {
+            name,
+            path,
+            _lock: lock,
+        })
+    }
+
+    /// Its name, as `call` entries carry it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Whether the process of that name lives. A name that is no file name was never ours and counts as gone; a lock that
+/// cannot be judged (no permission, a broken disk) counts as alive, since a living call must never be settled.
+#[must_use]
+pub fn is_alive(run: &Path, name: &str) -> bool {
+    if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
+        return false;
+    }
+    let path = run.join(format!("{name}.lock"));
+    match File::options().write(true).open(&path) {
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+        Ok(file) => match file.try_lock() {
+            Err(TryLockError::WouldBlock) => true,
+            Err(TryLockError::Error(_)) => true,
+            Ok(()) => {
+                let _ = fs::remove_file(&path);
+                false
+            }
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_lives_until_it_is_dropped() {
+        let run = tempfile::tempdir().unwrap();
+        let process = Process::enter(run.path()).unwrap();
+        let name = process.name().to_owned();
+        assert!(is_alive(run.path(), &name));
+        drop(process);
+        assert!(!is_alive(run.path(), &name));
+    }
+
+    #[test]
+    fn a_lock_file_nobody_holds_is_a_dead_process_and_is_cleared() {
+        let run = tempfile::tempdir().unwrap();
+        let path = run.path().join("77-aa.lock");
+        fs::write(&path, "").unwrap();
+        assert!(!is_alive(run.path(), "77-aa"));
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn names_that_are_no_file_names_are_gone() {
+        let run = tempfile::tempdir().unwrap();
+        for name in ["", "../other", "a/b", "a.b", "nul\0"] {
+            assert!(!is_alive(run.path(), name), "{name:?}");
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! The gate's `Book` port on the recorder: the gate's notes become the book's entries. Owns the translation and the limits on what
+//! clients call themselves; refuses to know how entries are written.
+
+use std::sync::Arc;
+
+use countersign_book::{self as book, Count, Draft, Field, Payload};
+use countersign_gate::ports::{self as gate, Pending};
+
+use super::{Recorder, Stopped, When};
+
+/// Longest self-description of a client, request id or reason kept in an entry, in bytes.
+const TEXT: usize = 256;
+
+/// The gate's record.
+#[derive(Clone)]
+pub struct BookPort {
+    recorder: Recorder,
+    process: Arc<str>,
+}
+
+impl BookPort {
+    /// A port whose `call` entries name `process` as the one that carries them.
+    #[must_use]
+    pub fn new(recorder: Recorder, process: &str) -> Self {
+        Self {
+            recorder,
+            process: process.into(),
+        }
+    }
+}
+
+impl gate::Book for BookPort {
+    fn note(&self, note: gate::Note) -> Pending<'_, Result<(), gate::BookError>> {
+        Box::pin(async move {
+            let when = when(note.durability);
+            let mut drafts = Vec::with_capacity(2 + note.decisions.len());
+            let id = call_id(&note.call.call_id)?;
+            let (call, mut bytes) = call(note.call, id.clone(), &self.process);
+            drafts.push(call);
+            drafts.extend(
+                note.decisions
+                    .into_iter()
+                    .map(|decision| self::decision(decision, id.clone())),
+            );
+            if let Some(outcome) = note.outcome {
+                let (outcome, more) = self::outcome(outcome, id);
+                bytes += more;
+                drafts.push(outcome);
+            }
+            self.recorder
+                .submit(drafts, bytes, when)
+                .await
+                .map_err(words)
+        })
+    }
+
+    fn record(
+        &self,
+        outcome: gate::OutcomeNote,
+        durability: gate::Durability,
+    ) -> Pending<'_, Result<(), gate::BookError>> {
+        Box::pin(async move {
+            let id = call_id(&outcome.call_id)?;
+            let (draft, bytes) = self::outcome(outcome, id);
+            self.recorder
+                .submit(vec![draft], bytes, when(durability))
+                .await
+                .map_err(words)
+        })
+    }
+}
+
+/// The `call` entry and the bytes of its payloads. What is committed to is the arguments without control fields; where what was
+/// sent differs from that, it is committed to as well.
+fn call(note: gate::CallNote, id: book::CallId, process: &str) -> (Draft, usize) {
+    let client = note
+        .client
+        .map(|client| cut(format!("{} {}", client.name, client.version)));
+    let body = book::Call {
+        actor: if note.agent.is_some() {
+            book::Actor::Agent
+        } else {
+            book::Actor::Public
+        },
+        agent: note.agent,
+        approval: None,
+        args: None,
+        call: id,
+        client,
+        confirmation: None,
+        def: note.definition.map(hash),
+        effect: match note.kind {
+            countersign_permission::Kind::Read => book::Effect::Read,
+            countersign_permission::Kind::Write => book::Effect::Write,
+        },
+        key: note.key_prefix,
+        permission: note.permission.map(hash),
+        process: process.to_owned(),
+        purpose: (note.purpose != "call").then(|| note.purpose.to_owned()),
+        request: Some(cut(note.request_id.to_string())),
+        rows: (note.rows > 0).then_some(Count(note.rows)),
+        sent: None,
+        server: note.server,
+        session: None,
+        tool: note.tool,
+        via: note.via.to_owned(),
+    };
+    let mut draft = Draft::new(body);
+    let mut bytes = 0;
+    for (field, payload) in [(Field::Args, note.received), (Field::Sent, note.sent)] {
+        if let Some(payload) = payload {
+            bytes += payload.len();
+            draft = draft.with(field, Payload::new(payload));
+        }
+    }
+    (draft, bytes)
+}
+
+fn decision(note: gate::DecisionNote, id: book::CallId) -> Draft {
+    Draft::new(book::Decision {
+        aim: note.aim.map(cut),
+        call: id,
+        decision: match note.verdict {
+            gate::Verdict::Allow => book::DecisionVerdict::Allow,
+            gate::Verdict::Deny => book::DecisionVerdict::Deny,
+        },
+        gate: note.gate.to_owned(),
+        policy: note.policy.map(hash),
+        rule: Some(cut(note.rule)),
+    })
+}
+
+fn outcome(note: gate::OutcomeNote, id: book::CallId) -> (Draft, usize) {
+    let draft = Draft::new(book::Outcome {
+        approval: None,
+        call: id,
+        code: note.code.map(|code| code.text().to_owned()),
+        confirmation: None,
+        ms: Some(Count(
+            u64::try_from(note.duration.as_millis()).unwrap_or(u64::MAX),
+        )),
+        replaces: None,
+        result: None,
+        settled: None,
+        status: match note.ended {
+            gate::Ended::Ok => book::Status::Ok,
+            gate::Ended::Error => book::Status::Error,
+            gate::Ended::Unknown => book::Status::Unknown,
+            gate::Ended::Preview => book::Status::Preview,
+            gate::Ended::Refused => book::Status::Refused,
+        },
+        why: None,
+    });
+    match note.result {
+        None => (draft, 0),
+        Some(result) => {
+            let bytes = result.len();
+            (draft.with(Field::Result, Payload::new(result)), bytes)
+        }
+    }
+}
+
+fn when(durability: gate::Durability) -> When {
+    match durability {
+        gate::Durability::Batched => When::Queued,
+        gate::Durability::Strict => When::Durable,
+    }
+}
+
+fn call_id(text: &str) -> Result<book::CallId, gate::BookError> {
+    book::CallId::parse(text).map_err(|error| gate::BookError {
+        detail: error.to_string(),
+    })
+}
+
+fn hash(hash: countersign_permission::Hash) -> book::Hash {
+    book::Hash(*hash.as_bytes())
+}
+
+fn words(stopped: Stopped) -> gate::BookError {
+    gate::BookError {
+        detail: stopped.0.to_string(),
+    }
+}
+
+/// Cuts text that others chose to what an entry has room for, at a character's end.
+fn cut(mut text: String) -> String {
+    if text.len() > TEXT {
+        let end = (0..=TEXT)
+            .rev()
+            .find(|&at| text.is_char_boundary(at))
+            .unwrap_or(0);
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
