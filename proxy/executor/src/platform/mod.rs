@@ -8,12 +8,12 @@ mod unix;
 #[cfg(windows)]
 mod windows;
 
+#[cfg(windows)]
+pub use self::windows::{Guardian, Tree, guard};
 #[cfg(unix)]
 pub use guardian::{Guardian, guard};
 #[cfg(unix)]
 pub use unix::Tree;
-#[cfg(windows)]
-pub use windows::{Guardian, Tree, guard};
 
 use std::path::PathBuf;
 

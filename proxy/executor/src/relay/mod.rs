@@ -1,6 +1,6 @@
 //! One client session and one server process: raw messages, judged, decided, passed on. Knows methods, not rules.
 //!
-//! `run` is the loop, `session` the state, `from_client` and `from_server` what messages mean, `decide` the tasks that ask the
+//! `run` is the loop, `session` the state, `owed` what the server still owes, `from_client` and `from_server` what messages mean, `decide` the tasks that ask the
 //! gatekeeper, `process` when the server is started again.
 
 mod catalog;
@@ -12,6 +12,7 @@ pub mod lifecycle;
 mod link;
 pub mod methods;
 mod outbox;
+mod owed;
 mod process;
 mod run;
 mod session;

@@ -284,3 +284,67 @@ async fn m49_listen_streams_never_time_out_and_hear_of_our_changes() {
         .await;
     assert_eq!(world.client.hear().await["id"], "L");
 }
+
+#[tokio::test]
+async fn m43_m45_a_modern_result_that_asks_for_what_is_withheld_becomes_an_error() {
+    let mut world = World::new(|_| {});
+    let mut server = world.server().await;
+    let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}},"progressToken":5}"#;
+    let request = |id: u8| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"echo",{meta}}}}}"#
+        )
+    };
+    world.client.say(&request(1)).await;
+    // The list we ask for carries what a modern server needs to know, without the call's progress.
+    let asked = server.hear().await;
+    let copied = &asked["params"]["_meta"];
+    assert_eq!(
+        copied["io.modelcontextprotocol/protocolVersion"],
+        "2026-07-28"
+    );
+    assert_eq!(copied.get("progressToken"), None);
+    server
+        .say(&format!(
+            r#"{{"jsonrpc":"2.0","id":{},"result":{{"tools":[]}}}}"#,
+            asked["id"]
+        ))
+        .await;
+    let sent = server.hear().await;
+    let capabilities = &sent["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"];
+    assert_eq!(*capabilities, serde_json::json!({}));
+    server
+        .say(r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":{"a":{"method":"elicitation/create"}}}}"#)
+        .await;
+    assert_eq!(world.client.hear().await["error"]["code"], -31_403);
+    // What is not withheld passes as it is.
+    world.client.say(&request(2)).await;
+    server.hear().await;
+    let state = r#"{"jsonrpc":"2.0","id":2,"result":{"resultType":"input_required","requestState":"opaque\u0041"}}"#;
+    server.say(state).await;
+    assert_eq!(world.client.hear_text().await, state);
+}
+
+#[tokio::test]
+async fn m47_tasks_pass_and_their_progress_goes_on_after_the_answer() {
+    let (mut world, mut server) = World::opened(|_| {}).await;
+    world
+        .client
+        .say(r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","task":{"ttl":1.0},"_meta":{"progressToken":"t"}}}"#)
+        .await;
+    world.list_for_gate(&mut server).await;
+    assert_eq!(server.hear().await["params"]["task"]["ttl"], 1.0);
+    let created = r#"{"jsonrpc":"2.0","id":1,"result":{"task":{"taskId":"x","status":"working"}}}"#;
+    server.say(created).await;
+    assert_eq!(world.client.hear_text().await, created);
+    for line in [
+        r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t","progress":1}}"#,
+        r#"{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{"taskId":"x"}}"#,
+    ] {
+        server.say(line).await;
+        assert_eq!(world.client.hear_text().await, line);
+    }
+    let get = r#"{"jsonrpc":"2.0","id":2,"method":"tasks/get","params":{"taskId":"x"}}"#;
+    world.client.say(get).await;
+    assert_eq!(server.hear_text().await, get);
+}

@@ -29,6 +29,17 @@ fn world(script: &str, environment: &[(&str, &str)]) -> World {
     world
 }
 
+/// Stderr is drained beside the messages, so its lines may come after an answer.
+async fn until_said(world: &World, part: &str) {
+    for _ in 0..400 {
+        if world.said(part) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("{:?}", world.words());
+}
+
 /// Whether a process of the group runs; one that nobody has waited for does not.
 fn lives(group: i32) -> bool {
     let output = std::process::Command::new("ps")
@@ -62,13 +73,13 @@ async fn a_server_has_exactly_its_environment_and_folder() {
 async fn log_15_16_stderr_is_drained_before_the_answer() {
     let mut world = world(
         &format!(
-            "head -c 262144 /dev/zero | tr '\\0' 'x' >&2; echo last words >&2; {ANSWER} cat >/dev/null"
+            "head -c 262144 /dev/zero | tr '\\0' 'x' >&2; echo >&2; echo last words >&2; {ANSWER} cat >/dev/null"
         ),
         &[],
     );
     world.client.say(PING).await;
     assert_eq!(world.client.hear().await["id"], 1);
-    assert!(world.said("last words"));
+    until_said(&world, "last words").await;
 }
 
 #[tokio::test]
@@ -114,11 +125,5 @@ async fn log_20_the_last_words_of_a_server_that_fails_are_the_persons() {
     let answer = world.client.hear().await;
     assert_eq!(answer["error"]["code"], -31_502);
     assert!(!answer.to_string().contains("token"), "{answer}");
-    for _ in 0..200 {
-        if world.said("no token in $TOKEN") {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    panic!("{:?}", world.words());
+    until_said(&world, "no token in $TOKEN").await;
 }
