@@ -294,13 +294,46 @@ pub fn refusal(answer: &Value) -> Option<String> {
     (result["isError"] == json!(true)).then(|| result.to_string())
 }
 
-/// The code of a refusal's problem document.
+/// The member of `_meta` and of an error's `data` that holds our own refusals.
+pub const REFUSAL: &str = "localhost.countersign/refusal";
+
+/// The code of a refusal, where it stands for this kind of answer.
 pub fn code(answer: &Value) -> Option<String> {
     let result = &answer["result"];
-    let document = result
-        .get("structuredContent")
-        .or_else(|| answer["error"].get("data"))?;
-    Some(document.get("code")?.as_str()?.to_owned())
+    let marked = [&result["_meta"][REFUSAL], &answer["error"]["data"][REFUSAL]];
+    marked
+        .into_iter()
+        .chain([&result["structuredContent"]])
+        .find_map(|place| {
+            place
+                .as_str()
+                .or_else(|| place["code"].as_str())
+                .map(str::to_owned)
+        })
+}
+
+/// The answer without the one member that is added to every counted result: how much of the rate is left.
+pub fn without_rate(answer: &Value) -> Value {
+    let mut answer = answer.clone();
+    for body in ["result", "error"] {
+        let name = if body == "result" { "_meta" } else { "data" };
+        let Some(meta) = answer
+            .get_mut(body)
+            .and_then(|body| body.get_mut(name))
+            .and_then(Value::as_object_mut)
+        else {
+            continue;
+        };
+        let had = meta.remove("localhost.countersign/rate").is_some();
+        let empty = meta.is_empty();
+        if had
+            && empty
+            && let Some(body) = answer.get_mut(body).and_then(Value::as_object_mut)
+        {
+            body.remove(name);
+        }
+    }
+    answer
 }
 
 /// The first text of a result.

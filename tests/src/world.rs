@@ -202,6 +202,24 @@ impl World {
         client
     }
 
+    /// Opens a connection that may be refused: the answer to `initialize`, if one came, and what was said on stderr.
+    pub fn first_answer(&self, agent: &str, server: &str) -> (Option<Value>, String) {
+        let mut client = self.run(agent, server);
+        client.try_raw(
+            concat!(
+                r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","#,
+                r#""capabilities":{},"clientInfo":{"name":"countersign-tests","version":"1"}}}"#,
+                "\n"
+            )
+            .as_bytes(),
+        );
+        let answer = client.next_line().map(|line| {
+            serde_json::from_slice(&line)
+                .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&line)))
+        });
+        (answer, client.close_with_stderr().1)
+    }
+
     /// executor.json as it is.
     pub fn settings(&self) -> Value {
         let text =

@@ -75,6 +75,8 @@ fn check(world: World, row: &Row) -> (World, Client) {
         row.name
     );
 
+    // What is on record once the process has ended.
+    assert!(client.close().success(), "{}", row.name);
     if let Some((tool, ..)) = &row.read {
         assert_eq!(world.outcomes(tool)[0], "ok", "{}", row.name);
     }
@@ -95,6 +97,7 @@ fn check(world: World, row: &Row) -> (World, Client) {
         call.outcomes == ["refused"] && call.code.as_deref() == Some("validation_failed")
     });
     assert!(refused, "{}: the refusal is on record", row.name);
+    let client = world.connect();
     (world, client)
 }
 

@@ -40,6 +40,11 @@ const IO: [&str; 9] = [
 /// Files over the limit of lines, with the reason. The list only gets shorter.
 const LONG: [(&str, &str); 0] = [];
 
+/// Files that are tests from end to end have no limit.
+fn is_test(path: &Path) -> bool {
+    path.ends_with("tests.rs") || path.components().any(|part| part.as_os_str() == "tests")
+}
+
 /// Most lines of a file, tests and tables apart.
 const LINES: usize = 500;
 
@@ -160,7 +165,7 @@ fn every_file_says_what_it_owns() {
 
 #[test]
 fn files_stay_small() {
-    for path in sources("proxy") {
+    for path in sources("proxy").into_iter().filter(|path| !is_test(path)) {
         let name = relative(&path);
         let text = std::fs::read_to_string(&path).expect("text");
         let body = text

@@ -93,6 +93,12 @@ fn fr_5_forty_servers_are_listed_whole() {
         world.server(&format!("server-{n}"), &hostile.command);
     }
     world.agent("a");
+    for n in 0..40 {
+        let mut client = world.run("a", &format!("server-{n}"));
+        client.initialize();
+        client.tools();
+        client.close();
+    }
     let listed = world.json(&["tools"]).to_string();
     for n in 0..40 {
         assert!(

@@ -55,16 +55,20 @@ fn rat_107_two_processes_share_one_bucket() {
 
 #[test]
 fn rat_a_bucket_smaller_than_a_price_is_a_configuration_error() {
-    let (world, _) = Hostile::world(&json!({}));
+    let (world, hostile) = Hostile::world(&json!({}));
     world.edit(|settings| settings["buckets"]["key"] = json!({"size": 2, "per_minute": 2}));
     let said = world.fails(&["doctor"]);
     assert!(said.all().contains("buckets"), "{said:?}");
-    let mut client = world.run("a", "s");
-    let answer = client.initialize();
-    let call = if refusal(&answer).is_some() {
+    let (answer, said) = world.first_answer("a", "s");
+    assert!(
         answer
-    } else {
-        client.call("slow", &json!({"ms": 0}))
-    };
-    assert!(refusal(&call).is_some(), "{call}");
+            .as_ref()
+            .is_none_or(|answer| refusal(answer).is_some()),
+        "{answer:?}"
+    );
+    assert!(
+        format!("{answer:?}{said}").contains("buckets.key.size"),
+        "{answer:?} {said}"
+    );
+    assert!(hostile.ran().is_empty());
 }

@@ -113,9 +113,9 @@ fn sch_38_a_root_that_is_no_object_is_set_aside() {
 }
 
 #[test]
-fn sch_39_a_schema_that_is_null_or_no_schema_is_set_aside() {
-    set_aside(39, "null");
+fn sch_39_a_schema_that_is_no_schema_is_set_aside() {
     set_aside(39, "7");
+    set_aside(39, "[]");
     set_aside(39, r#"{"type":"objekt"}"#);
     set_aside(
         39,
@@ -129,6 +129,29 @@ fn sch_39_a_schema_that_is_null_or_no_schema_is_set_aside() {
         39,
         r#"{"$schema":"https://vendor.example/dialect","type":"object"}"#,
     );
+}
+
+#[test]
+fn sch_39_null_is_a_tool_without_parameters_or_set_aside() {
+    let (_world, hostile, mut client) = with("odd", "null");
+    let listed = client
+        .tools()
+        .into_iter()
+        .find(|tool| tool["name"] == "odd");
+    let answer = client.call("odd", &json!({}));
+    assert_eq!(listed.is_some(), refusal(&answer).is_none(), "{answer}");
+    if let Some(listed) = listed {
+        assert_eq!(
+            listed["inputSchema"]["type"], "object",
+            "strict clients need an object: {listed}"
+        );
+        assert_eq!(
+            code(&client.call("odd", &json!({"x": 1}))).as_deref(),
+            Some("validation_failed")
+        );
+    }
+    assert!(hostile.ran().len() <= 1);
+    assert_eq!(text(&client.call("good", &json!({}))), "ran good");
 }
 
 #[test]
@@ -238,7 +261,18 @@ fn sch_52_draft_4_exclusive_minimum() {
         &[json!({"n": 1}), json!({"n": 0.5})],
         &[json!({"n": 0}), json!({"n": -1})],
     );
-    set_aside(52, &schema(""));
+    // Without a dialect it is either no schema at all, or the dialect that gives it a meaning.
+    let (_world, hostile, mut client) = with("odd", &schema(""));
+    let listed = names(&mut client).contains(&"odd".to_owned());
+    for (n, accepted) in [(0, false), (-1, false), (1, true)] {
+        let answer = client.call("odd", &json!({"n": n}));
+        assert_eq!(
+            refusal(&answer).is_none(),
+            listed && accepted,
+            "{n}: {answer}"
+        );
+    }
+    assert_eq!(hostile.ran().len(), usize::from(listed));
 }
 
 #[test]
@@ -290,10 +324,16 @@ fn sch_63_64_65_unknown_members_of_tools_and_results_pass() {
         "members of the result beside the tools"
     );
     let answer = client.call("result", &json!({"raw": result}));
+    let line = client.raw_answer(&answer["id"]);
+    let (before, after) = result
+        .split_once(r#""_meta":{"vendor/y":"kept""#)
+        .expect("a _meta");
+    let after = after.trim_start_matches('}');
     assert!(
-        client.raw_answer(&answer["id"]).contains(result),
-        "the result as the server wrote it: {answer}"
+        line.contains(before) && line.contains(after),
+        "the result as the server wrote it: {line}"
     );
+    assert_eq!(answer["result"]["_meta"]["vendor/y"], "kept", "{answer}");
 }
 
 /// Every schema of fourteen servers people use compiles, is listed closed, and is enforced.

@@ -34,14 +34,17 @@ fn m1_stdout_carries_only_the_protocol_whatever_fails() {
     let (world, _) =
         Hostile::world(&json!({"stderr_first": "noise of the child", "banner": ["banner"]}));
 
-    let (messages, _) = failing(&world, &run, |command| {
-        command.env("RUST_LOG", "trace").env("RUST_BACKTRACE", "1");
-    });
-    assert_eq!(
-        messages.iter().filter(|message| message["id"] == 1).count(),
-        1,
-        "{messages:?}"
+    let mut talkative = world.command(&run);
+    let mut client = Client::start(
+        talkative
+            .env("RUST_LOG", "trace")
+            .env("RUST_BACKTRACE", "1"),
     );
+    client.initialize();
+    client.tools();
+    client.call("stderr", &json!({"n": 100}));
+    assert!(client.aside().is_empty(), "{:?}", client.aside());
+    assert!(client.close().success());
 
     let (messages, said) = failing(
         &world,

@@ -1,6 +1,6 @@
 //! M28, M29, M13, M60: what is refused does not run, what runs is on record, our own words are ours alone.
 
-use countersign_tests::client::{code, refusal, text};
+use countersign_tests::client::{REFUSAL, code, refusal, text, without_rate};
 use countersign_tests::hostile::Hostile;
 use countersign_tests::world::World;
 use serde_json::{Value, json};
@@ -17,7 +17,11 @@ fn m28_m29_what_is_not_open_does_not_run_listed_or_not() {
     client.tools();
     let hidden = client.call("echo", &json!({}));
     let unknown = client.call("no_such_tool", &json!({}));
-    let shape = |answer: &Value, tool: &str| answer["error"].to_string().replace(tool, "TOOL");
+    let shape = |answer: &Value, tool: &str| {
+        let mut error = without_rate(answer)["error"].clone();
+        error["data"][REFUSAL]["request_id"] = Value::Null;
+        error.to_string().replace(tool, "TOOL")
+    };
     assert_eq!(
         shape(&hidden, "echo"),
         shape(&unknown, "no_such_tool"),
@@ -321,8 +325,15 @@ fn agents_see_only_the_servers_and_scopes_they_were_given() {
         code(&client.call("echo", &json!({}))).as_deref(),
         Some("forbidden")
     );
-    let mut other = world.run("narrow", "two");
-    let answer = other.initialize();
-    let refused = refusal(&answer).is_some() || refusal(&other.call("slow", &json!({}))).is_some();
-    assert!(refused, "{answer}");
+    let (answer, said) = world.first_answer("narrow", "two");
+    assert!(
+        answer
+            .as_ref()
+            .is_none_or(|answer| refusal(answer).is_some()),
+        "{answer:?}"
+    );
+    assert!(
+        format!("{answer:?}{said}").contains("two"),
+        "{answer:?} {said}"
+    );
 }

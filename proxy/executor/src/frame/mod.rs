@@ -196,7 +196,11 @@ impl<'a> Parts<'a> {
     fn message(self) -> Result<Frame<'a>, Rejected> {
         let id = self.id.map(Id::parse);
         if let Some(reason) = self.wrong(id.as_ref()) {
-            let id = if matches!(id, Some(Some(_))) && self.ambiguous.is_none() {
+            let doubtful = self
+                .ambiguous
+                .as_deref()
+                .is_some_and(|name| folds_to(name, "id"));
+            let id = if matches!(id, Some(Some(_))) && !doubtful {
                 self.id.map(<[u8]>::to_vec)
             } else {
                 None

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use countersign_gate::json::{Change, edit, elements, member};
+use countersign_gate::json::{Change, decode, edit, elements, member};
 
 use super::gatekeeper::Gatekeeper;
 use super::link::{Asked, Link, Lost};
@@ -71,6 +71,19 @@ impl Catalog {
             .unwrap_or_else(PoisonError::into_inner)
             .pages
             .clone()
+    }
+
+    /// Whether a known tool of that name has an `outputSchema`.
+    pub(super) fn declares_output(&self, tool: &str) -> bool {
+        let pages = self.known().unwrap_or_default();
+        let mut items = pages
+            .iter()
+            .filter_map(|page| member(&page.result, "tools"))
+            .flat_map(elements);
+        items.any(|item| {
+            member(item, "outputSchema").is_some_and(|schema| schema.first() == Some(&b'{'))
+                && member(item, "name").and_then(decode).as_deref() == Some(tool)
+        })
     }
 
     /// Makes sure the list is known and learnt. A server without tools has an empty list.

@@ -14,7 +14,7 @@ use super::gatekeeper::{Extent, GatedCall, GatedList, Gatekeeper};
 use super::lifecycle;
 use super::link::{CallUpstream, Link};
 use super::session::{Done, Session};
-use super::shape::{self, Asked};
+use super::shape::{self, Asked, Kind};
 use crate::frame::{Id, emit};
 use crate::upstream::diagnostics::Diagnostics;
 
@@ -120,6 +120,10 @@ impl Desk {
                 return Some(self.unavailable(&error));
             }
         }
+        let tool = match (&target, self.asked.kind) {
+            (Target::Tool(name), Kind::Tool) => Some(name.clone()),
+            _ => None,
+        };
         let call = GatedCall {
             request_id: self.request_id.clone(),
             target,
@@ -128,7 +132,12 @@ impl Desk {
         };
         let answer = self.gatekeeper.clone().call(call, Arc::new(upstream)).await;
         self.explain(&answer);
-        shape::answer(&self.asked, &answer)
+        let mut asked = self.asked;
+        let ours = matches!(answer.outcome, Outcome::Refused(_) | Outcome::Finished(_));
+        if ours && tool.is_some_and(|tool| self.catalog.declares_output(&tool)) {
+            asked.kind = Kind::StructuredTool;
+        }
+        shape::answer(&asked, &answer)
     }
 
     async fn list(self, params: Option<&[u8]>) -> Vec<u8> {

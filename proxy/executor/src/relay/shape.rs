@@ -34,6 +34,8 @@ pub struct Asked {
 pub enum Kind {
     /// `tools/call`.
     Tool,
+    /// `tools/call` of a tool with an `outputSchema`: clients check `structuredContent` against it, in refusals too.
+    StructuredTool,
     /// `tools/call` that wants a task: its client expects no tool result.
     TaskTool,
     /// Anything else.
@@ -59,13 +61,12 @@ pub fn answer(asked: &Asked, answer: &Answer) -> Option<Vec<u8>> {
         }
         Outcome::ProtocolError { body } => Some(emit::error(&asked.raw_id, body, &[])),
         Outcome::Finished(finished) => {
-            let fields = tool_result(
-                &finished.text,
-                &finished.document,
-                asked.era,
-                Vec::new(),
-                rate,
-            );
+            // Nothing ran, so there is no output: without `isError` a client would miss it.
+            let more = match asked.kind {
+                Kind::StructuredTool => vec![("isError", json!(true))],
+                _ => Vec::new(),
+            };
+            let fields = tool_result(asked, &finished.text, &finished.document, more, rate);
             Some(emit::result(&asked.raw_id, fields.as_bytes(), &[]))
         }
         Outcome::Refused(refusal) => Some(refused(asked, refusal, &answer.request_id, rate)),
@@ -82,20 +83,21 @@ pub fn refused(
     rate: Option<&RateState>,
 ) -> Vec<u8> {
     let code = match (asked.kind, refusal.code) {
-        (Kind::Tool | Kind::TaskTool, Code::NotFound | Code::ModuleDisabled) => INVALID_PARAMS,
+        (
+            Kind::Tool | Kind::StructuredTool | Kind::TaskTool,
+            Code::NotFound | Code::ModuleDisabled,
+        ) => INVALID_PARAMS,
         (Kind::TaskTool, _) => TASK_REFUSED,
         // The status below the reserved range, so that it is still readable: -31403, -31502.
         (Kind::Method, code) => TASK_REFUSED - i64::from(code.status()),
-        (Kind::Tool, _) => {
+        (Kind::Tool | Kind::StructuredTool, _) => {
             let shown = refusal.shown(request_id);
-            let marker = (MARKER, Value::from(refusal.code.text()));
-            let body = tool_result(
-                &shown.text,
-                &shown.document,
-                asked.era,
-                vec![("isError", json!(true)), marker],
-                rate,
-            );
+            let marker = match asked.kind {
+                Kind::StructuredTool => refusal.document(request_id),
+                _ => Value::from(refusal.code.text()),
+            };
+            let more = vec![("isError", json!(true)), (MARKER, marker)];
+            let body = tool_result(asked, &shown.text, &shown.document, more, rate);
             return emit::result(&asked.raw_id, body.as_bytes(), &[]);
         }
     };
@@ -146,9 +148,9 @@ pub fn page(raw_id: &[u8], page: &Bytes, rate: Option<&RateState>) -> Vec<u8> {
 }
 
 fn tool_result(
+    asked: &Asked,
     text: &str,
     document: &str,
-    era: Era,
     more: Vec<(&str, Value)>,
     rate: Option<&RateState>,
 ) -> String {
@@ -157,9 +159,12 @@ fn tool_result(
         meta.insert(META_KEY.to_owned(), rate.meta());
     }
     let mut out = format!(
-        "{{\"content\":[{{\"type\":\"text\",\"text\":{}}}],\"structuredContent\":{document}",
+        "{{\"content\":[{{\"type\":\"text\",\"text\":{}}}]",
         emit::quote(text)
     );
+    if asked.kind != Kind::StructuredTool {
+        out.push_str(&format!(",\"structuredContent\":{document}"));
+    }
     for (name, value) in more {
         if name == MARKER {
             meta.insert(name.to_owned(), value);
@@ -170,7 +175,7 @@ fn tool_result(
     if !meta.is_empty() {
         out.push_str(&format!(",\"_meta\":{}", Value::Object(meta)));
     }
-    if era == Era::Modern {
+    if asked.era == Era::Modern {
         out.push_str(",\"resultType\":\"complete\"");
     }
     out.push('}');
@@ -229,6 +234,15 @@ mod tests {
         assert_eq!(result.get("resultType"), None);
         let modern = super::tests::line(Kind::Tool, Era::Modern, refusal(Code::Forbidden)).unwrap();
         assert_eq!(modern["result"]["resultType"], "complete");
+    }
+
+    #[test]
+    fn m29_no_structured_content_of_ours_where_the_tool_declares_its_output() {
+        let line = line(Kind::StructuredTool, Era::Legacy, refusal(Code::Forbidden)).unwrap();
+        let result = &line["result"];
+        assert_eq!(result["isError"], true);
+        assert_eq!(result.get("structuredContent"), None);
+        assert_eq!(result["_meta"][MARKER]["code"], "forbidden");
     }
 
     #[test]
