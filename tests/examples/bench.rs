@@ -300,8 +300,7 @@ fn executor(countersign: &Path, myself: &str, folder: &Path) -> Result<Way, Fail
     }
     let file = dir.join("executor.json");
     let mut settings: serde_json::Value = serde_json::from_slice(&fs::read(&file)?)?;
-    settings["buckets"]["key"] =
-        serde_json::json!({"size": 100_000_000, "per_minute": 100_000_000});
+    settings["buckets"]["key"] = serde_json::json!({"size": 1_000_000, "per_minute": 1_000_000});
     fs::write(&file, serde_json::to_vec_pretty(&settings)?)?;
     let command = [
         countersign.to_string_lossy().as_ref(),

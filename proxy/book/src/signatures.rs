@@ -25,6 +25,12 @@ impl<T> Signatures<T> {
         self.waiting.push((note, place));
     }
 
+    /// Forgets what waits and takes this one in its place.
+    pub(crate) fn replace(&mut self, note: Note, place: T) {
+        self.waiting.clear();
+        self.push(note, place);
+    }
+
     pub(crate) fn is_full(&self) -> bool {
         self.waiting.len() >= CHUNK
     }

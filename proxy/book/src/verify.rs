@@ -7,7 +7,7 @@ use crate::files;
 use crate::journal::chain::Chain;
 use crate::journal::layout::{BookFile, Layout};
 use crate::journal::recover::link;
-use crate::journal::scan::{Place, Scan, Tail};
+use crate::journal::scan::{Place, Scan, Tail, Which};
 use crate::note::Vkey;
 use crate::origin::Origin;
 use crate::tree::Hash;
@@ -317,6 +317,7 @@ fn read_all(
             file: &file,
             path: &path,
             threads: options.threads,
+            signatures: Which::All,
         };
         let read = link(&file, &path, first, chain)
             .and_then(|place| settle(layout, &scan, chain, place, seen));

@@ -26,8 +26,18 @@ pub struct ServerStarter {
 impl ServerStarter {
     /// A starter of `server`; what it says goes to `diagnostics`.
     #[must_use]
-    pub fn new(keeper: Arc<Keeper>, server: &Name, guardian: Option<Guardian>, diagnostics: Diagnostics) -> Self {
-        Self { keeper, server: server.clone(), guardian, diagnostics }
+    pub fn new(
+        keeper: Arc<Keeper>,
+        server: &Name,
+        guardian: Option<Guardian>,
+        diagnostics: Diagnostics,
+    ) -> Self {
+        Self {
+            keeper,
+            server: server.clone(),
+            guardian,
+            diagnostics,
+        }
     }
 }
 
@@ -39,22 +49,38 @@ impl Starter for ServerStarter {
             let snapshot = keeper.settings().now();
             let settings = match &snapshot.state {
                 State::Ready(settings) => Arc::clone(settings),
-                State::Off(_) => return Err(no(&server, "the executor is switched off; `countersign on` switches it on again")),
+                State::Off(_) => {
+                    return Err(no(
+                        &server,
+                        "the executor is switched off; `countersign on` switches it on again",
+                    ));
+                }
                 State::Broken(problem) => return Err(no(&server, &problem.to_string())),
             };
-            let entry = settings.server(server.as_str()).ok_or_else(|| no(&server, "it is no longer in executor.json"))?;
+            let entry = settings
+                .server(server.as_str())
+                .ok_or_else(|| no(&server, "it is no longer in executor.json"))?;
             if !entry.entry.enabled.0 {
                 return Err(no(&server, "it is switched off"));
             }
             let secrets = match entry.secrets().next() {
                 None => Vec::new(),
                 Some(_) => {
-                    let opened = keeper.opened().await.map_err(|problem| no(&server, &problem.to_string()))?;
+                    let opened = keeper
+                        .opened()
+                        .await
+                        .map_err(|problem| no(&server, &problem.to_string()))?;
                     opened.values().to_vec()
                 }
             };
             let spec = Arc::new(spec(entry, &secrets)?);
-            ProcessStarter { spec, guardian, diagnostics }.start().await
+            ProcessStarter {
+                spec,
+                guardian,
+                diagnostics,
+            }
+            .start()
+            .await
         })
     }
 }
@@ -67,16 +93,31 @@ pub fn passing(server: &Server) -> Passing {
         Pass::Sampling => Feature::Sampling,
         Pass::Elicitation => Feature::Elicitation,
     });
-    Passing { features: features.collect(), methods: server.entry.methods.clone() }
+    Passing {
+        features: features.collect(),
+        methods: server.entry.methods.clone(),
+    }
 }
 
 /// What is started for an entry. `secrets` are (variable, value).
 ///
 /// # Errors
 /// When the entry has no command or one of its secrets has no value.
-pub fn spec(server: &Server, secrets: &[(String, crate::secrets::Secret)]) -> Result<ChildSpec, StartError> {
-    let Launch::Child { command, args, cwd, env } = &server.launch else {
-        return Err(no(&server.name, "it is reached by HTTP, which this version cannot do"));
+pub fn spec(
+    server: &Server,
+    secrets: &[(String, crate::secrets::Secret)],
+) -> Result<ChildSpec, StartError> {
+    let Launch::Child {
+        command,
+        args,
+        cwd,
+        env,
+    } = &server.launch
+    else {
+        return Err(no(
+            &server.name,
+            "it is reached by HTTP, which this version cannot do",
+        ));
     };
     let mut entry: Vec<(OsString, OsString)> = Vec::with_capacity(env.len());
     for (name, value) in env {
@@ -86,7 +127,14 @@ pub fn spec(server: &Server, secrets: &[(String, crate::secrets::Secret)]) -> Re
                 .iter()
                 .find(|(variable, _)| variable == name)
                 .and_then(|(_, value)| value.text())
-                .ok_or_else(|| no(&server.name, &format!("the secret `{secret}` has no value; `countersign secret set {secret}`")))?
+                .ok_or_else(|| {
+                    no(
+                        &server.name,
+                        &format!(
+                            "the secret `{secret}` has no value; `countersign secret set {secret}`"
+                        ),
+                    )
+                })?
                 .to_owned(),
         };
         entry.push((name.into(), value.into()));
@@ -101,5 +149,8 @@ pub fn spec(server: &Server, secrets: &[(String, crate::secrets::Secret)]) -> Re
 }
 
 fn no(server: &Name, why: &str) -> StartError {
-    StartError::Spawn { command: server.to_string(), source: io::Error::other(why.to_owned()) }
+    StartError::Spawn {
+        command: server.to_string(),
+        source: io::Error::other(why.to_owned()),
+    }
 }

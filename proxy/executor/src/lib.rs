@@ -1,6 +1,12 @@
 //! The executor: settings, secrets, stores, the relay, the book's writer and the command line around the gate.
 
-#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test that unwraps says where it failed"))]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::unwrap_used,
+        reason = "a test that unwraps says where it failed"
+    )
+)]
 
 pub mod cli;
 pub mod commands;

@@ -18,9 +18,14 @@ const LOG_BYTES: u64 = 4 << 20;
 
 /// Starts logging; `RUST_LOG` names what goes into the file (default `info`). Where the file cannot be written, standard error is all there is.
 pub fn start(folder: &Folder) {
-    let wanted = std::env::var("RUST_LOG").ok().and_then(|text| Targets::from_str(&text).ok());
+    let wanted = std::env::var("RUST_LOG")
+        .ok()
+        .and_then(|text| Targets::from_str(&text).ok());
     let file = open(folder).ok().map(|file| {
-        tracing_subscriber::fmt::layer().with_ansi(false).with_writer(Mutex::new(file)).with_filter(wanted.unwrap_or_else(|| Targets::new().with_default(Level::INFO)))
+        tracing_subscriber::fmt::layer()
+            .with_ansi(false)
+            .with_writer(Mutex::new(file))
+            .with_filter(wanted.unwrap_or_else(|| Targets::new().with_default(Level::INFO)))
     });
     let people = tracing_subscriber::fmt::layer()
         .with_ansi(false)
@@ -29,7 +34,10 @@ pub fn start(folder: &Folder) {
         .with_writer(|| Stderr)
         .with_filter(Targets::new().with_default(Level::WARN));
     // A second start in one process (tests) keeps the first.
-    let _ = tracing_subscriber::registry().with(file).with(people).try_init();
+    let _ = tracing_subscriber::registry()
+        .with(file)
+        .with(people)
+        .try_init();
 }
 
 fn open(folder: &Folder) -> io::Result<File> {

@@ -13,7 +13,7 @@ use crate::journal::api::{Recovery, Sources, WriterOptions};
 use crate::journal::batch::Prepared;
 use crate::journal::chain::{Chain, Flaw, MAX_UNSIGNED};
 use crate::journal::layout::{BookFile, Layout};
-use crate::journal::scan::{Place, Recent, Scan, Tail, inspect};
+use crate::journal::scan::{Place, Recent, Scan, Tail, Which, inspect};
 use crate::journal::segment::SegmentLine;
 use crate::journal::writer::Writer;
 use crate::key::{Signer, VaultKey};
@@ -73,6 +73,7 @@ impl Writer {
             file: &journal,
             path: &path,
             threads: options.threads,
+            signatures: Which::All,
         };
         let tail = scan.advance(&mut chain, &mut place, &mut recent)?;
         let mut writer = Self {

@@ -58,6 +58,16 @@ pub(crate) struct Scan<'a> {
     pub file: &'a File,
     pub path: &'a Path,
     pub threads: usize,
+    pub signatures: Which,
+}
+
+/// Which checkpoints of a read have their signature verified. Every checkpoint's root is recomputed either way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Which {
+    /// Each of them: opening and verifying a book.
+    All,
+    /// The last, whose root covers every entry before it: what living processes appended since the last batch.
+    Last,
 }
 
 /// Payloads remembered: those of batches that a loss of power may have cut.
@@ -79,6 +89,15 @@ impl Scan<'_> {
     ) -> Result<Option<Tail>, BookError> {
         let before = (chain.clone(), *place, sink.clone());
         let mut read = self.read(chain, place, sink, u64::MAX)?;
+        if read.refused.is_some() && self.signatures == Which::Last {
+            // An earlier one may be refused too, and the first that is decides.
+            (*chain, *place, *sink) = before;
+            let all = Self {
+                signatures: Which::All,
+                ..*self
+            };
+            return all.advance(chain, place, sink);
+        }
         if let Some((bad, what)) = read.refused.take() {
             // A signature fails though its tree is right. Read again up to the checkpoint before it: what follows is a
             // tail, or damage when a later checkpoint is signed.
@@ -123,7 +142,10 @@ impl Scan<'_> {
                         offset: line.end,
                         line: line.number,
                     };
-                    signatures.push(note, *place);
+                    match self.signatures {
+                        Which::All => signatures.push(note, *place),
+                        Which::Last => signatures.replace(note, *place),
+                    }
                 }
                 Err(flaw) => {
                     end.flaw = Some((

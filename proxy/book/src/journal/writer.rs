@@ -13,7 +13,7 @@ use crate::journal::batch::{Lines, MAX_BATCH, Prepared, Sealer};
 use crate::journal::chain::{Chain, VaultEnd};
 use crate::journal::layout::Layout;
 use crate::journal::recover;
-use crate::journal::scan::{Place, Recent, Scan};
+use crate::journal::scan::{Place, Recent, Scan, Which};
 use crate::journal::segment::SegmentLine;
 use crate::key::{Signer, VaultKey};
 use crate::kinds::{Head, Outcome, Status};
@@ -173,6 +173,7 @@ impl Writer {
                     file: &self.journal,
                     path: &path,
                     threads: self.options.threads,
+                    signatures: Which::Last,
                 };
                 let tail = scan.advance(&mut self.chain, &mut self.place, &mut recent)?;
                 self.unsynced

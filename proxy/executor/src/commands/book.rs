@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use countersign_book::{
-    Body, BookError, Decision, DecisionVerdict, Entry, Field, FindingKind, Listing, Order, Reader, Reference, Report as Verified, Verdict,
-    VerifyOptions, VaultKey, Vkey, escape, verify,
+    Body, BookError, Decision, DecisionVerdict, Entry, Field, FindingKind, Listing, Order, Reader,
+    Reference, Report as Verified, VaultKey, Verdict, VerifyOptions, Vkey, escape, verify,
 };
 use serde_json::{Value, json};
 
@@ -73,12 +73,31 @@ pub fn run(context: &Context, command: BookCommand) -> Result<Report, Problem> {
 /// Verifies a book; the exit code is the verdict's (0 whole, 13 unsigned tail, 30 payload missing, 31 changed, 35 replaced, 40 unverifiable).
 fn check(context: &Context, args: &VerifyArgs) -> Result<Report, Problem> {
     let dir = args.path.clone().unwrap_or_else(|| context.folder.book());
-    let pinned = args.vkey.as_deref().map(Vkey::parse).transpose().map_err(|error| {
-        Problem::new("vkey", format!("the verifier key is not understood: {error}"), "give the whole line, as `book verify` prints it")
-    })?;
-    let found = verify(&dir, &VerifyOptions { pinned, ..VerifyOptions::default() }).map_err(|error| unreadable(&dir, &error))?;
+    let pinned = args
+        .vkey
+        .as_deref()
+        .map(Vkey::parse)
+        .transpose()
+        .map_err(|error| {
+            Problem::new(
+                "vkey",
+                format!("the verifier key is not understood: {error}"),
+                "give the whole line, as `book verify` prints it",
+            )
+        })?;
+    let found = verify(
+        &dir,
+        &VerifyOptions {
+            pinned,
+            ..VerifyOptions::default()
+        },
+    )
+    .map_err(|error| unreadable(&dir, &error))?;
     let verdict = found.verdict();
-    let mut report = Report::new(verified_text(&dir, &found, verdict), verified_json(&dir, &found, verdict));
+    let mut report = Report::new(
+        verified_text(&dir, &found, verdict),
+        verified_json(&dir, &found, verdict),
+    );
     report.exit = verdict.exit_code();
     Ok(report)
 }
@@ -86,7 +105,11 @@ fn check(context: &Context, args: &VerifyArgs) -> Result<Report, Problem> {
 fn verified_text(dir: &Path, found: &Verified, verdict: Verdict) -> String {
     let mut text = String::new();
     for finding in &found.findings {
-        let line = if finding.line == 0 { String::new() } else { format!(", line {}", finding.line) };
+        let line = if finding.line == 0 {
+            String::new()
+        } else {
+            format!(", line {}", finding.line)
+        };
         text.push_str(&format!(
             "{}: {}{line}, entry {}: {}\n",
             word(finding.kind),
@@ -100,22 +123,44 @@ fn verified_text(dir: &Path, found: &Verified, verdict: Verdict) -> String {
     }
     let reference = match found.reference {
         Reference::Pinned => "with the key you gave",
-        Reference::None => "with the key in the book itself: no independent reference (give the key you noted with --vkey)",
+        Reference::None => {
+            "with the key in the book itself: no independent reference (give the key you noted with --vkey)"
+        }
     };
     let headline = match verdict {
-        Verdict::Ok => format!("the book is whole and signed: {} entries, {} checkpoints, {} payloads", found.size, found.checkpoints, found.payloads),
-        Verdict::UnsignedTail => format!("the book is whole and signed up to entry {}; what follows is not signed (a crash, or lines put in by hand)", last(found)),
-        Verdict::PayloadMissing => "the record is whole, but kept content is missing without a word about it".to_owned(),
-        Verdict::Changed => format!("the book was changed; the first bad place is named above; {} entries before it are as they were signed", found.size),
-        Verdict::Replaced => "this is another book: it is not signed by the key you gave".to_owned(),
+        Verdict::Ok => format!(
+            "the book is whole and signed: {} entries, {} checkpoints, {} payloads",
+            found.size, found.checkpoints, found.payloads
+        ),
+        Verdict::UnsignedTail => format!(
+            "the book is whole and signed up to entry {}; what follows is not signed (a crash, or lines put in by hand)",
+            last(found)
+        ),
+        Verdict::PayloadMissing => {
+            "the record is whole, but kept content is missing without a word about it".to_owned()
+        }
+        Verdict::Changed => format!(
+            "the book was changed; the first bad place is named above; {} entries before it are as they were signed",
+            found.size
+        ),
+        Verdict::Replaced => {
+            "this is another book: it is not signed by the key you gave".to_owned()
+        }
         Verdict::Unverifiable => "the book cannot be verified".to_owned(),
     };
-    text.push_str(&format!("{headline}\n  verified {reference}\n  {}\n  {}\n", dir.display(), found.vkey));
+    text.push_str(&format!(
+        "{headline}\n  verified {reference}\n  {}\n  {}\n",
+        dir.display(),
+        found.vkey
+    ));
     text
 }
 
 fn last(found: &Verified) -> String {
-    found.size.checked_sub(1).map_or_else(|| "(none)".to_owned(), |last| last.to_string())
+    found
+        .size
+        .checked_sub(1)
+        .map_or_else(|| "(none)".to_owned(), |last| last.to_string())
 }
 
 fn verified_json(dir: &Path, found: &Verified, verdict: Verdict) -> Value {
@@ -159,9 +204,19 @@ fn list(context: &Context, args: &ListArgs) -> Result<Report, Problem> {
     let dir = context.folder.book();
     let failed = |error: BookError| unreadable(&dir, &error);
     let reader = Reader::open(&dir).map_err(failed)?;
-    let order = if args.from.is_some() { Order::OldestFirst } else { Order::NewestFirst };
+    let order = if args.from.is_some() {
+        Order::OldestFirst
+    } else {
+        Order::NewestFirst
+    };
     let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
-    let mut entries = reader.list(Listing { from: args.from, limit, order }).map_err(failed)?;
+    let mut entries = reader
+        .list(Listing {
+            from: args.from,
+            limit,
+            order,
+        })
+        .map_err(failed)?;
     if order == Order::NewestFirst {
         entries.reverse();
     }
@@ -169,7 +224,13 @@ fn list(context: &Context, args: &ListArgs) -> Result<Report, Problem> {
         .iter()
         .map(|entry| {
             let (subject, what) = summary(entry);
-            vec![entry.index.to_string(), escape(&entry.time), escape(&entry.kind), escape(&subject), escape(&what)]
+            vec![
+                entry.index.to_string(),
+                escape(&entry.time),
+                escape(&entry.kind),
+                escape(&subject),
+                escape(&what),
+            ]
         })
         .collect();
     let text = table(&["entry", "time", "kind", "of", "what"], &rows);
@@ -184,7 +245,11 @@ fn entry_json(entry: &Entry) -> Value {
 
 /// What a line of the list says of an entry: whom it is about, and what happened.
 fn summary(entry: &Entry) -> (String, String) {
-    let short = |id: &str| id.get(id.len().saturating_sub(6)..).unwrap_or(id).to_owned();
+    let short = |id: &str| {
+        id.get(id.len().saturating_sub(6)..)
+            .unwrap_or(id)
+            .to_owned()
+    };
     match &entry.body {
         Some(Body::Call(call)) => {
             let effect = match call.effect {
@@ -192,36 +257,82 @@ fn summary(entry: &Entry) -> (String, String) {
                 countersign_book::Effect::Write => "write",
             };
             let who = call.agent.as_deref().unwrap_or("public");
-            (short(call.call.as_str()), format!("{who} calls {}/{} ({effect})", call.server, call.tool))
+            (
+                short(call.call.as_str()),
+                format!("{who} calls {}/{} ({effect})", call.server, call.tool),
+            )
         }
         Some(Body::Decision(decision)) => (short(decision.call.as_str()), decision_words(decision)),
         Some(Body::Outcome(outcome)) => {
-            let status = serde_json::to_value(outcome.status).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default();
-            let code = outcome.code.as_deref().map(|code| format!(" ({code})")).unwrap_or_default();
-            let settled = outcome.settled.as_ref().map(|_| ", settled after its process ended").unwrap_or_default();
-            (short(outcome.call.as_str()), format!("outcome: {status}{code}{settled}"))
+            let status = serde_json::to_value(outcome.status)
+                .ok()
+                .and_then(|value| value.as_str().map(str::to_owned))
+                .unwrap_or_default();
+            let code = outcome
+                .code
+                .as_deref()
+                .map(|code| format!(" ({code})"))
+                .unwrap_or_default();
+            let settled = outcome
+                .settled
+                .as_ref()
+                .map(|_| ", settled after its process ended")
+                .unwrap_or_default();
+            (
+                short(outcome.call.as_str()),
+                format!("outcome: {status}{code}{settled}"),
+            )
         }
         Some(Body::Refusals(refusals)) => {
-            let counts: Vec<String> = refusals.counts.iter().map(|count| format!("{} × {}", count.n.0, count.code)).collect();
-            (refusals.agent.clone().unwrap_or_default(), format!("refused before validation: {}", counts.join(", ")))
+            let counts: Vec<String> = refusals
+                .counts
+                .iter()
+                .map(|count| format!("{} × {}", count.n.0, count.code))
+                .collect();
+            (
+                refusals.agent.clone().unwrap_or_default(),
+                format!("refused before validation: {}", counts.join(", ")),
+            )
         }
         Some(Body::Catalog(catalog)) => {
             let what = match catalog.change {
-                countersign_book::Change::Shown => format!("{} tools known", catalog.tools.map_or(0, |count| count.0)),
-                countersign_book::Change::Changed => format!("{} has changed", catalog.tool.as_deref().unwrap_or("a tool")),
-                countersign_book::Change::SetAside => format!("{} set aside", catalog.tool.as_deref().unwrap_or("a tool")),
+                countersign_book::Change::Shown => {
+                    format!("{} tools known", catalog.tools.map_or(0, |count| count.0))
+                }
+                countersign_book::Change::Changed => format!(
+                    "{} has changed",
+                    catalog.tool.as_deref().unwrap_or("a tool")
+                ),
+                countersign_book::Change::SetAside => {
+                    format!("{} set aside", catalog.tool.as_deref().unwrap_or("a tool"))
+                }
             };
             (catalog.server.clone(), what)
         }
         Some(Body::BookOpen(open)) => {
-            let development = if open.development { "made for development" } else { "made" };
-            (open.name.clone().unwrap_or_default(), development.to_owned())
+            let development = if open.development {
+                "made for development"
+            } else {
+                "made"
+            };
+            (
+                open.name.clone().unwrap_or_default(),
+                development.to_owned(),
+            )
         }
         Some(Body::Settings(settings)) => ("executor.json".to_owned(), settings.by.clone()),
-        Some(Body::BookRecovered(recovered)) => (String::new(), format!("{} bytes set aside, never signed", recovered.bytes.0)),
-        Some(Body::Permission(permission)) => {
-            (permission.agent.clone(), if permission.development { "(development)".to_owned() } else { "signed".to_owned() })
-        }
+        Some(Body::BookRecovered(recovered)) => (
+            String::new(),
+            format!("{} bytes set aside, never signed", recovered.bytes.0),
+        ),
+        Some(Body::Permission(permission)) => (
+            permission.agent.clone(),
+            if permission.development {
+                "(development)".to_owned()
+            } else {
+                "signed".to_owned()
+            },
+        ),
         Some(_) => (String::new(), String::new()),
         None => (String::new(), "not understood by this version".to_owned()),
     }
@@ -232,8 +343,16 @@ fn decision_words(decision: &Decision) -> String {
         DecisionVerdict::Allow => "allowed",
         DecisionVerdict::Deny => "denied",
     };
-    let rule = decision.rule.as_deref().map(|rule| format!(", {rule}")).unwrap_or_default();
-    let aim = decision.aim.as_deref().map(|aim| format!(" at {aim}")).unwrap_or_default();
+    let rule = decision
+        .rule
+        .as_deref()
+        .map(|rule| format!(", {rule}"))
+        .unwrap_or_default();
+    let aim = decision
+        .aim
+        .as_deref()
+        .map(|aim| format!(" at {aim}"))
+        .unwrap_or_default();
     format!("{verdict} by {}{rule}{aim}", decision.gate)
 }
 
@@ -242,7 +361,11 @@ fn show(context: &Context, args: &ShowArgs) -> Result<Report, Problem> {
     let failed = |error: BookError| unreadable(&dir, &error);
     let reader = Reader::open(&dir).map_err(failed)?;
     let shown = reader.show(args.index).map_err(failed)?.ok_or_else(|| {
-        Problem::new("entry_unknown", format!("the book has no signed entry {}", args.index), "`countersign book list` shows the latest")
+        Problem::new(
+            "entry_unknown",
+            format!("the book has no signed entry {}", args.index),
+            "`countersign book list` shows the latest",
+        )
     })?;
     let entry = &shown.entry;
     let members: Value = serde_json::from_str(&entry.line).unwrap_or(Value::Null);
@@ -260,7 +383,14 @@ fn show(context: &Context, args: &ShowArgs) -> Result<Report, Problem> {
         text.push_str(&escape(line));
         text.push('\n');
     }
-    text.push_str(&format!("\nsigned by the checkpoint\n{}", shown.checkpoint.lines().map(|line| format!("  {}\n", escape(line))).collect::<String>()));
+    text.push_str(&format!(
+        "\nsigned by the checkpoint\n{}",
+        shown
+            .checkpoint
+            .lines()
+            .map(|line| format!("  {}\n", escape(line)))
+            .collect::<String>()
+    ));
     let mut answer = json!({
         "index": entry.index, "kind": entry.kind, "time": entry.time, "leaf": entry.leaf.to_string(), "file": shown.file, "line": shown.line,
         "entry": members, "checkpoint": shown.checkpoint,
@@ -273,18 +403,30 @@ fn show(context: &Context, args: &ShowArgs) -> Result<Report, Problem> {
                 text.push_str(&format!("  {}\n", escape(line)));
             }
         }
-        answer["payloads"] = payloads.into_iter().map(|(field, payload)| (field.to_owned(), Value::String(payload))).collect::<serde_json::Map<_, _>>().into();
+        answer["payloads"] = payloads
+            .into_iter()
+            .map(|(field, payload)| (field.to_owned(), Value::String(payload)))
+            .collect::<serde_json::Map<_, _>>()
+            .into();
     }
     Ok(Report::new(text, answer))
 }
 
 /// The kept payloads of an entry, decrypted, as text.
-fn payloads(context: &Context, reader: &Reader, index: u64) -> Result<Vec<(&'static str, String)>, Problem> {
+fn payloads(
+    context: &Context,
+    reader: &Reader,
+    index: u64,
+) -> Result<Vec<(&'static str, String)>, Problem> {
     let settings = context.settings()?;
     let account = Account::book_vault();
     let secret = context.secrets(&settings)?.get(&account)?;
     let key = secret.and_then(|secret| secret.key()).ok_or_else(|| {
-        Problem::new("secret_missing", format!("the secret `{account}` is not in the secret store"), "unlock the keychain, or restore it from a backup")
+        Problem::new(
+            "secret_missing",
+            format!("the secret `{account}` is not in the secret store"),
+            "unlock the keychain, or restore it from a backup",
+        )
     })?;
     let key = VaultKey::from_bytes(*key);
     let mut found = Vec::new();
@@ -300,7 +442,10 @@ fn payloads(context: &Context, reader: &Reader, index: u64) -> Result<Vec<(&'sta
 
 fn unreadable(dir: &Path, error: &BookError) -> Problem {
     let remedy = match error {
-        BookError::NotABook { .. } => format!("name the folder of a book; this executor's is `{}`", dir.display()),
+        BookError::NotABook { .. } => format!(
+            "name the folder of a book; this executor's is `{}`",
+            dir.display()
+        ),
         _ => "`countersign book verify` names the first bad place; nothing was changed".to_owned(),
     };
     Problem::new("book_unreadable", error.to_string(), remedy)

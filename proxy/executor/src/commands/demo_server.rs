@@ -23,7 +23,12 @@ pub struct DemoServerArgs {
 /// # Errors
 /// When the folder cannot be made or standard input and output break.
 pub fn run(_context: &Context, args: &DemoServerArgs) -> Result<Report, Problem> {
-    server::serve(&args.folder)
-        .map_err(|error| Problem::new("demo_server", format!("the demo server ended: {error}"), "check the folder and start it again"))?;
+    server::serve(&args.folder).map_err(|error| {
+        Problem::new(
+            "demo_server",
+            format!("the demo server ended: {error}"),
+            "check the folder and start it again",
+        )
+    })?;
     Ok(Report::new(String::new(), json!({})))
 }

@@ -56,28 +56,56 @@ pub fn run(context: &Context, args: &RunArgs) -> Result<Report, Problem> {
 }
 
 fn prepare(context: &Context, args: &RunArgs) -> Result<RelaySettings, Problem> {
-    context.folder.check().map_err(|error| match error.is_not_found() {
-        true => not_initialised(&context.folder),
-        false => error.into(),
-    })?;
+    context
+        .folder
+        .check()
+        .map_err(|error| match error.is_not_found() {
+            true => not_initialised(&context.folder),
+            false => error.into(),
+        })?;
     let settings = context.settings()?;
     let server = settings.server(args.server.as_str()).ok_or_else(|| {
-        unknown("server", &args.server, &settings.servers.iter().map(|server| server.name.as_str()).collect::<Vec<_>>())
+        unknown(
+            "server",
+            &args.server,
+            &settings
+                .servers
+                .iter()
+                .map(|server| server.name.as_str())
+                .collect::<Vec<_>>(),
+        )
     })?;
     let agent = settings.agent(args.agent.as_str()).ok_or_else(|| {
-        unknown("agent", &args.agent, &settings.agents.iter().map(|agent| agent.name.as_str()).collect::<Vec<_>>())
+        unknown(
+            "agent",
+            &args.agent,
+            &settings
+                .agents
+                .iter()
+                .map(|agent| agent.name.as_str())
+                .collect::<Vec<_>>(),
+        )
     })?;
     if !may_use(agent, server.name.as_str()) {
         return Err(Problem::new(
             "server_not_open",
-            format!("agent `{}` may not use server `{}`", agent.name, server.name),
-            format!("the person can add it anew: `countersign agent add NAME --servers {}`", server.name),
+            format!(
+                "agent `{}` may not use server `{}`",
+                agent.name, server.name
+            ),
+            format!(
+                "the person can add it anew: `countersign agent add NAME --servers {}`",
+                server.name
+            ),
         ));
     }
     if let Launch::Http { .. } = server.launch {
         return Err(Problem::new(
             "server_http",
-            format!("server `{}` is reached by HTTP, which this version cannot do", server.name),
+            format!(
+                "server `{}` is reached by HTTP, which this version cannot do",
+                server.name
+            ),
             "use a server that is started with a command",
         ));
     }
@@ -88,7 +116,9 @@ fn relay_settings(settings: &Settings, server: &Server) -> Result<RelaySettings,
     let limits = &settings.limits;
     Ok(RelaySettings {
         frame_bytes: usize::try_from(limits.frame_bytes).unwrap_or(usize::MAX),
-        depth: usize::try_from(limits.depth).unwrap_or(usize::MAX).min(countersign_gate::json::MAX_DEPTH),
+        depth: usize::try_from(limits.depth)
+            .unwrap_or(usize::MAX)
+            .min(countersign_gate::json::MAX_DEPTH),
         start: Duration::from_secs(limits.start_seconds.into()),
         call: Duration::from_secs(limits.call_seconds.into()),
         passing: crate::launch::passing(server),
@@ -97,19 +127,48 @@ fn relay_settings(settings: &Settings, server: &Server) -> Result<RelaySettings,
 }
 
 fn serve(context: &Context, args: &RunArgs, settings: &RelaySettings) -> Result<(), Problem> {
-    let broken = |what: &str, error: std::io::Error| Problem::new("run_failed", format!("{what}: {error}"), "start the client again");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| broken("no runtime", error))?;
-    let keeper = Keeper::start(&context.folder, &args.agent, &args.server).map_err(|error| broken("no thread", error))?;
+    let broken = |what: &str, error: std::io::Error| {
+        Problem::new(
+            "run_failed",
+            format!("{what}: {error}"),
+            "start the client again",
+        )
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| broken("no runtime", error))?;
+    let keeper = Keeper::start(&context.folder, &args.agent, &args.server)
+        .map_err(|error| broken("no thread", error))?;
     let diagnostics = Diagnostics::new(args.server.as_str(), Some(&context.folder.logs()));
     let served = runtime.block_on(async {
-        let guardian = GuardianProgram::this(GUARD).and_then(Guardian::start).map_err(|error| broken("no guardian process", error))?;
-        let mut stdio = stdio::open().map_err(|error| broken("standard input and output", error))?;
-        let client = Client { input: std::mem::replace(&mut stdio.input, Box::new(tokio::io::empty())), output: std::mem::replace(&mut stdio.output, Box::new(tokio::io::sink())) };
-        let starter = Arc::new(ServerStarter::new(Arc::clone(&keeper), &args.server, Some(guardian), diagnostics.clone()));
+        let guardian = GuardianProgram::this(GUARD)
+            .and_then(Guardian::start)
+            .map_err(|error| broken("no guardian process", error))?;
+        let mut stdio =
+            stdio::open().map_err(|error| broken("standard input and output", error))?;
+        let client = Client {
+            input: std::mem::replace(&mut stdio.input, Box::new(tokio::io::empty())),
+            output: std::mem::replace(&mut stdio.output, Box::new(tokio::io::sink())),
+        };
+        let starter = Arc::new(ServerStarter::new(
+            Arc::clone(&keeper),
+            &args.server,
+            Some(guardian),
+            diagnostics.clone(),
+        ));
         let stop = stop().map_err(|error| broken("no signals", error))?;
         let look = Arc::clone(&keeper);
         let looking = tokio::spawn(async move { look.look().await });
-        let left = relay::run(settings.clone(), client, starter, Arc::clone(&keeper) as Arc<_>, diagnostics, stop).await;
+        let left = relay::run(
+            settings.clone(),
+            client,
+            starter,
+            Arc::clone(&keeper) as Arc<_>,
+            diagnostics,
+            stop,
+        )
+        .await;
         looking.abort();
         left.map_err(|error| broken("the relay", error))
     });
@@ -122,7 +181,11 @@ fn serve(context: &Context, args: &RunArgs, settings: &RelaySettings) -> Result<
 #[cfg(unix)]
 fn stop() -> std::io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
-    let (mut term, mut int, mut hup) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?, signal(SignalKind::hangup())?);
+    let (mut term, mut int, mut hup) = (
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::interrupt())?,
+        signal(SignalKind::hangup())?,
+    );
     Ok(async move {
         tokio::select! {
             _ = term.recv() => {}
@@ -151,8 +214,15 @@ fn answer_once(problem: &Problem) {
     if std::io::BufReader::new(read).read_line(&mut line).is_err() {
         return;
     }
-    let Ok(request) = serde_json::from_str::<Value>(&line) else { return };
-    let Some(id) = request.get("id").filter(|id| id.is_string() || id.is_i64() || id.is_u64()) else { return };
+    let Ok(request) = serde_json::from_str::<Value>(&line) else {
+        return;
+    };
+    let Some(id) = request
+        .get("id")
+        .filter(|id| id.is_string() || id.is_i64() || id.is_u64())
+    else {
+        return;
+    };
     let message = format!("countersign: {}; {}", problem.message, problem.remedy);
     let data = json!({"localhost.countersign/refusal": {"code": problem.code}});
     let answer = json!({"jsonrpc": "2.0", "id": id, "error": {"code": CANNOT_SERVE, "message": message, "data": data}});

@@ -17,7 +17,13 @@ pub struct TryArgs {}
 /// # Errors
 /// When a part of the stage breaks: no temporary folder, no process.
 pub fn run(context: &Context, _args: &TryArgs) -> Result<Report, Problem> {
-    let broken = |error: std::io::Error| Problem::new("try_broken", format!("the tour could not go on: {error}"), "the folder it made stays for you to look at");
+    let broken = |error: std::io::Error| {
+        Problem::new(
+            "try_broken",
+            format!("the tour could not go on: {error}"),
+            "the folder it made stays for you to look at",
+        )
+    };
     let program = std::env::current_exe().map_err(broken)?;
     let told = match context.output {
         Output::Text => story::play(&program, &mut std::io::stdout()),

@@ -26,7 +26,14 @@ pub struct Recorded {
 
 impl Recorded {
     /// Queues `catalog` entries for what is new: the list as shown, tools that differ from their pin, tools set aside.
-    pub fn note(&mut self, recorder: &Recorder, agent: &str, server: &str, catalog: &Catalog, facts: &Facts) {
+    pub fn note(
+        &mut self,
+        recorder: &Recorder,
+        agent: &str,
+        server: &str,
+        catalog: &Catalog,
+        facts: &Facts,
+    ) {
         let mut drafts = Vec::new();
         let entry = |change, hash, tool: Option<&str>, why: Option<String>| entries::Catalog {
             agent: Some(agent.to_owned()),
@@ -46,24 +53,43 @@ impl Recorded {
             if self.shown != Some(hash) {
                 self.shown = Some(hash);
                 let tools = Some(Count(catalog.tools.len() as u64));
-                drafts.push(Draft::new(entries::Catalog { tools, ..entry(entries::Change::Shown, hash, None, None) }));
+                drafts.push(Draft::new(entries::Catalog {
+                    tools,
+                    ..entry(entries::Change::Shown, hash, None, None)
+                }));
             }
         }
         let pins = facts.first_seen.get(server);
         for tool in &catalog.tools {
             let pin = pins.and_then(|pins| pins.get(&*tool.name));
             let hash = entries::Hash(*tool.definition.as_bytes());
-            if pin.is_some_and(|pin| *pin != tool.definition) && self.odd.insert((tool.name.to_string(), hash)) {
+            if pin.is_some_and(|pin| *pin != tool.definition)
+                && self.odd.insert((tool.name.to_string(), hash))
+            {
                 let why = "differs from the definition that was pinned".to_owned();
-                drafts.push(Draft::new(entry(entries::Change::Changed, hash, Some(&tool.name), Some(why))));
-                tracing::warn!(server, tool = &*tool.name, "the tool's definition has changed; it is closed until the person accepts it (`countersign server check {server} --accept`)");
+                drafts.push(Draft::new(entry(
+                    entries::Change::Changed,
+                    hash,
+                    Some(&tool.name),
+                    Some(why),
+                )));
+                tracing::warn!(
+                    server,
+                    tool = &*tool.name,
+                    "the tool's definition has changed; it is closed until the person accepts it (`countersign server check {server} --accept`)"
+                );
             }
         }
         for aside in &catalog.set_aside {
             let why = format!("{} (at `{}`)", aside.reason, aside.pointer);
             let hash = entries::Hash(Sha256::digest(format!("{}\0{why}", aside.tool)).into());
             if self.odd.insert((aside.tool.clone(), hash)) {
-                drafts.push(Draft::new(entry(entries::Change::SetAside, hash, Some(&aside.tool), Some(crate::commands::plain(&why)))));
+                drafts.push(Draft::new(entry(
+                    entries::Change::SetAside,
+                    hash,
+                    Some(&aside.tool),
+                    Some(crate::commands::plain(&why)),
+                )));
                 tracing::warn!(server, "{aside}");
             }
         }
@@ -88,8 +114,15 @@ pub fn chores(folder: &Folder, store: &Arc<SharedStore>, process: &Arc<Process>)
         chores.extend(settings_changed(&folder));
         let now = Timestamp::now();
         // The last minute is over for a process that ends.
-        let until = if moment == Moment::Ending { now.as_millisecond() + 60_000 } else { now.as_millisecond() };
-        match store.buckets.claim_refusals(&process, until, |name| !is_alive(&folder.run(), name)) {
+        let until = if moment == Moment::Ending {
+            now.as_millisecond() + 60_000
+        } else {
+            now.as_millisecond()
+        };
+        match store
+            .buckets
+            .claim_refusals(&process, until, |name| !is_alive(&folder.run(), name))
+        {
             Ok(counts) if counts.is_empty() => {}
             Ok(counts) => {
                 let store = Arc::clone(&store);
@@ -113,12 +146,22 @@ pub fn chores(folder: &Folder, store: &Arc<SharedStore>, process: &Arc<Process>)
 fn refusals(counts: &[RefusalCount]) -> Vec<Draft> {
     let mut grouped: BTreeMap<(Option<&str>, i64), Vec<entries::RefusalCount>> = BTreeMap::new();
     for count in counts {
-        let row = entries::RefusalCount { code: count.code.clone(), n: Count(count.count) };
-        grouped.entry((count.agent.as_deref(), count.minute)).or_default().push(row);
+        let row = entries::RefusalCount {
+            code: count.code.clone(),
+            n: Count(count.count),
+        };
+        grouped
+            .entry((count.agent.as_deref(), count.minute))
+            .or_default()
+            .push(row);
     }
     let draft = |((agent, minute), counts): ((Option<&str>, i64), Vec<entries::RefusalCount>)| {
         let minute = Timestamp::from_second(minute.saturating_mul(60)).unwrap_or_default();
-        Draft::new(entries::Refusals { agent: agent.map(str::to_owned), counts, minute: minute.strftime("%Y-%m-%dT%H:%MZ").to_string() })
+        Draft::new(entries::Refusals {
+            agent: agent.map(str::to_owned),
+            counts,
+            minute: minute.strftime("%Y-%m-%dT%H:%MZ").to_string(),
+        })
     };
     grouped.into_iter().map(draft).collect()
 }
@@ -133,7 +176,10 @@ fn settings_changed(folder: &Folder) -> Option<Chore> {
     if fs::read_to_string(&remembered).is_ok_and(|last| last == text) {
         return None;
     }
-    let draft = Draft::new(entries::Settings { by: "found changed".to_owned(), hash: entries::Hash(digest) });
+    let draft = Draft::new(entries::Settings {
+        by: "found changed".to_owned(),
+        hash: entries::Hash(digest),
+    });
     Some(Chore {
         drafts: vec![draft],
         done: Box::new(move || {

@@ -57,13 +57,19 @@ impl Keeper {
         let (send, opened) = watch::channel(None);
         let settings = watch.now();
         let (folder, name, at) = (folder.clone(), agent.clone(), server.clone());
-        std::thread::Builder::new().name("open".to_owned()).spawn(move || {
-            let result = Opened::open(&folder, &name, &at, &settings.state);
-            if let Err(problem) = &result {
-                tracing::error!(code = problem.code, "{problem}; what to do: {}", problem.remedy);
-            }
-            send.send_replace(Some(result.map(Arc::new).map_err(Arc::new)));
-        })?;
+        std::thread::Builder::new()
+            .name("open".to_owned())
+            .spawn(move || {
+                let result = Opened::open(&folder, &name, &at, &settings.state);
+                if let Err(problem) = &result {
+                    tracing::error!(
+                        code = problem.code,
+                        "{problem}; what to do: {}",
+                        problem.remedy
+                    );
+                }
+                send.send_replace(Some(result.map(Arc::new).map_err(Arc::new)));
+            })?;
         let server: Arc<str> = server.as_str().into();
         Ok(Arc::new(Self {
             agent: agent.clone(),
@@ -120,7 +126,12 @@ impl Keeper {
         shelf.judged(&snapshot, opened, self.agent.as_str())
     }
 
-    fn request(&self, opened: &Opened, request_id: Arc<str>, target: Target) -> std::io::Result<Request> {
+    fn request(
+        &self,
+        opened: &Opened,
+        request_id: Arc<str>,
+        target: Target,
+    ) -> std::io::Result<Request> {
         Ok(Request {
             request_id,
             call_id: ids::ulid(Timestamp::now())?.into(),
@@ -145,7 +156,11 @@ impl Keeper {
         };
         let judged = self.judged(&opened);
         let request = match self.request(&opened, Arc::clone(&request_id), call.target) {
-            Ok(request) => Request { arguments: call.arguments, client: call.client, ..request },
+            Ok(request) => Request {
+                arguments: call.arguments,
+                client: call.client,
+                ..request
+            },
             Err(error) => return refused(request_id, no_random(&error)),
         };
         serve::call(&judged.facts, ports(&opened, &judged, upstream), request).await
@@ -154,12 +169,25 @@ impl Keeper {
     async fn listed(&self, list: GatedList) -> Listed {
         let opened = match self.opened().await {
             Ok(opened) => opened,
-            Err(problem) => return Listed { pages: Err(Box::new(cannot_open(&problem))), rate: None },
+            Err(problem) => {
+                return Listed {
+                    pages: Err(Box::new(cannot_open(&problem))),
+                    rate: None,
+                };
+            }
         };
         let judged = self.judged(&opened);
         let request = match self.request(&opened, list.request_id, Target::Discovery) {
-            Ok(request) => Request { client: list.client, ..request },
-            Err(error) => return Listed { pages: Err(Box::new(no_random(&error))), rate: None },
+            Ok(request) => Request {
+                client: list.client,
+                ..request
+            },
+            Err(error) => {
+                return Listed {
+                    pages: Err(Box::new(no_random(&error))),
+                    rate: None,
+                };
+            }
         };
         let listing = serve::list(&judged.facts, ports(&opened, &judged, &Nowhere), request).await;
         let pages = listing.open.and_then(|open| {
@@ -168,26 +196,47 @@ impl Keeper {
                 Extent::Piece => &[],
             };
             let joined = match (judged.pages, list.extent) {
-                (Pages::One, Extent::Whole) => vec![catalog::join(&list.pages).map_err(|error| bad_page(&error))?],
+                (Pages::One, Extent::Whole) => {
+                    vec![catalog::join(&list.pages).map_err(|error| bad_page(&error))?]
+                }
                 _ => list.pages,
             };
             let last = joined.len().saturating_sub(1);
             let shown = joined.iter().enumerate().map(|(at, result)| {
                 let append = if at == last { own } else { &[] };
-                catalog::page(Page { result, server: &self.server, append }, &open).map(Bytes::from).map_err(|error| bad_page(&error))
+                catalog::page(
+                    Page {
+                        result,
+                        server: &self.server,
+                        append,
+                    },
+                    &open,
+                )
+                .map(Bytes::from)
+                .map_err(|error| bad_page(&error))
             });
             shown.collect()
         });
-        Listed { pages, rate: listing.rate }
+        Listed {
+            pages,
+            rate: listing.rate,
+        }
     }
 }
 
 impl Gatekeeper for Keeper {
     fn learn(&self, pages: &[Bytes]) {
-        self.shelf.lock().unwrap_or_else(PoisonError::into_inner).learn(pages);
+        self.shelf
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .learn(pages);
     }
 
-    fn call(self: Arc<Self>, call: GatedCall, upstream: Arc<CallUpstream>) -> Pending<'static, Answer> {
+    fn call(
+        self: Arc<Self>,
+        call: GatedCall,
+        upstream: Arc<CallUpstream>,
+    ) -> Pending<'static, Answer> {
         Box::pin(async move { self.answer(call, &*upstream).await })
     }
 
@@ -204,7 +253,10 @@ impl Gatekeeper for Keeper {
 struct Nowhere;
 
 impl Upstream for Nowhere {
-    fn run(&self, _cleared: countersign_gate::Cleared) -> Pending<'_, countersign_gate::ports::Ran> {
+    fn run(
+        &self,
+        _cleared: countersign_gate::Cleared,
+    ) -> Pending<'_, countersign_gate::ports::Ran> {
         Box::pin(async {
             countersign_gate::ports::Ran::Failed {
                 failure: countersign_gate::ports::Failure::Server,
@@ -227,25 +279,52 @@ fn ports<'a>(opened: &'a Opened, judged: &'a Judged, upstream: &'a dyn Upstream)
 }
 
 fn refused(request_id: Arc<str>, refusal: Refusal) -> Answer {
-    Answer { request_id, outcome: Outcome::Refused(Box::new(refusal)), rate: None }
+    Answer {
+        request_id,
+        outcome: Outcome::Refused(Box::new(refusal)),
+        rate: None,
+    }
 }
 
 fn cannot_open(problem: &Problem) -> Refusal {
     let sentence = "the executor cannot open its keys, its state or its book, so nothing was run";
-    Refusal::new(Code::RecordUnavailable, 3, sentence, "tell the person to run `countersign doctor`; calling again does not help before that")
-        .because(problem.to_string())
+    Refusal::new(
+        Code::RecordUnavailable,
+        3,
+        sentence,
+        "tell the person to run `countersign doctor`; calling again does not help before that",
+    )
+    .because(problem.to_string())
 }
 
 fn no_random(error: &std::io::Error) -> Refusal {
     let sentence = "the executor has no random bytes for a call id, so nothing was run";
-    Refusal::new(Code::InternalError, 3, sentence, "tell the person; calling again may help").because(error.to_string())
+    Refusal::new(
+        Code::InternalError,
+        3,
+        sentence,
+        "tell the person; calling again may help",
+    )
+    .because(error.to_string())
 }
 
 fn bad_page(error: &catalog::PageError) -> Box<Refusal> {
     let sentence = "the server's list of tools cannot be read, so no tool is shown";
-    Box::new(Refusal::new(Code::UpstreamFailed, 4, sentence, "tell the person to run `countersign server check`").because(error.to_string()))
+    Box::new(
+        Refusal::new(
+            Code::UpstreamFailed,
+            4,
+            sentence,
+            "tell the person to run `countersign server check`",
+        )
+        .because(error.to_string()),
+    )
 }
 
 fn gone() -> Problem {
-    Problem::new("open_failed", "the thread that opens the executor ended", "start the client again; `countersign doctor` says what is wrong")
+    Problem::new(
+        "open_failed",
+        "the thread that opens the executor ended",
+        "start the client again; `countersign doctor` says what is wrong",
+    )
 }

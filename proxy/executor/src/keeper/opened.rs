@@ -10,9 +10,9 @@ use jiff::Timestamp;
 
 use crate::folder::Folder;
 use crate::problem::Problem;
+use crate::recorder::Recorder;
 use crate::recorder::liveness::{Process, is_alive};
 use crate::recorder::port::BookPort;
-use crate::recorder::Recorder;
 use crate::secrets::{self, Interaction, RunSecrets, Secret, fetch};
 use crate::settings::{self, Name, Settings, State};
 use crate::store::SharedStore;
@@ -38,17 +38,42 @@ impl Opened {
     ///
     /// # Errors
     /// What could not be opened, with its remedy.
-    pub fn open(folder: &Folder, agent: &Name, server: &Name, state: &State) -> Result<Self, Problem> {
+    pub fn open(
+        folder: &Folder,
+        agent: &Name,
+        server: &Name,
+        state: &State,
+    ) -> Result<Self, Problem> {
         let settings = match state {
             State::Ready(settings) | State::Off(settings) => settings,
             State::Broken(problem) => return Err((**problem).clone()),
         };
-        let entry = settings.server(server.as_str()).ok_or_else(|| gone(server))?;
-        let store = secrets::open(folder, &settings.executor, settings.secrets, Interaction::None)?;
-        let RunSecrets { signing, vault, pepper, agent: key, values } = fetch(store.as_ref(), agent, entry)?;
+        let entry = settings
+            .server(server.as_str())
+            .ok_or_else(|| gone(server))?;
+        let store = secrets::open(
+            folder,
+            &settings.executor,
+            settings.secrets,
+            Interaction::None,
+        )?;
+        let RunSecrets {
+            signing,
+            vault,
+            pepper,
+            agent: key,
+            values,
+        } = fetch(store.as_ref(), agent, entry)?;
         let store = Arc::new(SharedStore::open(folder)?);
         let process = Arc::new(Process::enter(&folder.run()).map_err(|error| no_place(&error))?);
-        let recorder = start_recorder(folder, settings, &store, &process, Signer::from_seed(*signing), VaultKey::from_bytes(*vault))?;
+        let recorder = start_recorder(
+            folder,
+            settings,
+            &store,
+            &process,
+            Signer::from_seed(*signing),
+            VaultKey::from_bytes(*vault),
+        )?;
         Ok(Self {
             store,
             port: BookPort::new(recorder.clone(), process.name()),
@@ -113,22 +138,40 @@ fn start_recorder(
     };
     let dir = folder.book();
     let run = folder.run();
-    let open = move || Writer::open(&dir, signer, vault, sources(), options).map_err(|error| error.to_string());
+    let open = move || {
+        Writer::open(&dir, signer, vault, sources(), options).map_err(|error| error.to_string())
+    };
     let chores = book::chores(folder, store, process);
-    Recorder::start(open, move |name| is_alive(&run, name), chores)
-        .map_err(|error| Problem::new("no_thread", format!("the system gives no thread for the book: {error}"), "close other programs and start the client again"))
+    Recorder::start(open, move |name| is_alive(&run, name), chores).map_err(|error| {
+        Problem::new(
+            "no_thread",
+            format!("the system gives no thread for the book: {error}"),
+            "close other programs and start the client again",
+        )
+    })
 }
 
 /// Time and randomness of this system, for the book.
 #[must_use]
 pub fn sources() -> Sources {
-    Sources { clock: Box::new(Timestamp::now), entropy: Box::new(|bytes| getrandom::fill(bytes).map_err(std::io::Error::other)) }
+    Sources {
+        clock: Box::new(Timestamp::now),
+        entropy: Box::new(|bytes| getrandom::fill(bytes).map_err(std::io::Error::other)),
+    }
 }
 
 fn gone(server: &Name) -> Problem {
-    Problem::new("server_unknown", format!("server `{server}` is no longer in executor.json"), "add it again, and start the client again")
+    Problem::new(
+        "server_unknown",
+        format!("server `{server}` is no longer in executor.json"),
+        "add it again, and start the client again",
+    )
 }
 
 fn no_place(error: &std::io::Error) -> Problem {
-    Problem::new("run_folder", format!("this process cannot enter itself into the folder `run`: {error}"), "`countersign doctor` checks the folder")
+    Problem::new(
+        "run_folder",
+        format!("this process cannot enter itself into the folder `run`: {error}"),
+        "`countersign doctor` checks the folder",
+    )
 }

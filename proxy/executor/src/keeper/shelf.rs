@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use countersign_gate::catalog::{self, Catalog, Tool, Validators};
-use countersign_gate::ports::Registry;
-use countersign_gate::facts::FirstSeen;
 use countersign_gate::Facts;
+use countersign_gate::catalog::{self, Catalog, Tool, Validators};
+use countersign_gate::facts::FirstSeen;
+use countersign_gate::ports::Registry;
 use jiff::Timestamp;
 
 use crate::settings::{Pages, Snapshot, closed};
@@ -41,7 +41,14 @@ pub struct Judged {
 impl Shelf {
     /// An empty shelf: no tool is known.
     pub fn new(server: Arc<str>) -> Self {
-        Self { server, items: Vec::new(), version: 0, validators: Validators::default(), judged: None, recorded: book::Recorded::default() }
+        Self {
+            server,
+            items: Vec::new(),
+            version: 0,
+            validators: Validators::default(),
+            judged: None,
+            recorded: book::Recorded::default(),
+        }
     }
 
     /// Takes the pages of the whole list as received. A page that cannot be read contributes no tool.
@@ -50,7 +57,9 @@ impl Shelf {
         for page in pages {
             match catalog::items(page) {
                 Ok(found) => items.extend(found),
-                Err(error) => tracing::warn!(server = &*self.server, %error, "a page of the server's tools cannot be read; none of it is shown"),
+                Err(error) => {
+                    tracing::warn!(server = &*self.server, %error, "a page of the server's tools cannot be read; none of it is shown")
+                }
             }
         }
         self.items = items;
@@ -72,16 +81,32 @@ impl Shelf {
 
     fn build(&mut self, snapshot: &Snapshot, opened: &Opened, agent: &str) -> Judged {
         let facts = facts(snapshot, opened);
-        let catalog = facts.server(&self.server).map(|server| Catalog::build(server, &self.items, &mut self.validators)).unwrap_or_default();
+        let catalog = facts
+            .server(&self.server)
+            .map(|server| Catalog::build(server, &self.items, &mut self.validators))
+            .unwrap_or_default();
         let facts = self.pinned(facts, &catalog, opened);
-        self.recorded.note(opened.recorder(), agent, &self.server, &catalog, &facts);
+        self.recorded
+            .note(opened.recorder(), agent, &self.server, &catalog, &facts);
         let pages = snapshot
             .state
             .settings()
-            .and_then(|settings| settings.servers.iter().find(|server| server.name.as_str() == &*self.server))
+            .and_then(|settings| {
+                settings
+                    .servers
+                    .iter()
+                    .find(|server| server.name.as_str() == &*self.server)
+            })
             .map(|server| server.entry.pages)
             .unwrap_or_default();
-        Judged { generation: snapshot.generation, version: self.version, server: Arc::clone(&self.server), catalog, facts, pages }
+        Judged {
+            generation: snapshot.generation,
+            version: self.version,
+            server: Arc::clone(&self.server),
+            catalog,
+            facts,
+            pages,
+        }
     }
 
     /// Facts whose pins include every tool seen for the first time now. A pin that cannot be stored is not made: its tool stays closed.
@@ -101,7 +126,10 @@ impl Shelf {
             return facts;
         }
         let state = &opened.store().state;
-        match state.pin_first_seen(&self.server, &new, Timestamp::now()).and_then(|_| state.pins()) {
+        match state
+            .pin_first_seen(&self.server, &new, Timestamp::now())
+            .and_then(|_| state.pins())
+        {
             Ok(pins) => facts.with_first_seen(Arc::new(pins)),
             Err(error) => {
                 tracing::error!(server = &*self.server, %error, "new tools cannot be pinned; they stay closed");
@@ -132,10 +160,16 @@ fn unreachable_closed(error: &countersign_gate::facts::FactsError) -> Facts {
 
 impl Registry for Judged {
     fn resolve(&self, server: Option<&str>, name: &str) -> Option<Arc<Tool>> {
-        (server == Some(&*self.server)).then(|| self.catalog.find(name).cloned()).flatten()
+        (server == Some(&*self.server))
+            .then(|| self.catalog.find(name).cloned())
+            .flatten()
     }
 
     fn tools(&self, server: Option<&str>) -> Vec<Arc<Tool>> {
-        if server == Some(&*self.server) { self.catalog.tools.clone() } else { Vec::new() }
+        if server == Some(&*self.server) {
+            self.catalog.tools.clone()
+        } else {
+            Vec::new()
+        }
     }
 }

@@ -135,10 +135,17 @@ impl Recorder {
     ///
     /// # Errors
     /// When the book does not take entries any more.
-    pub async fn submit(&self, drafts: Vec<Draft>, bytes: usize, when: When) -> Result<(), Stopped> {
+    pub async fn submit(
+        &self,
+        drafts: Vec<Draft>,
+        bytes: usize,
+        when: When,
+    ) -> Result<(), Stopped> {
         match self.push(drafts, bytes, when)? {
             None => Ok(()),
-            Some(waiting) => waiting.await.unwrap_or_else(|_| Err(Stopped("the book's writer ended".into()))),
+            Some(waiting) => waiting
+                .await
+                .unwrap_or_else(|_| Err(Stopped("the book's writer ended".into()))),
         }
     }
 
@@ -150,7 +157,12 @@ impl Recorder {
         self.push(drafts, bytes, When::Queued).map(drop)
     }
 
-    fn push(&self, drafts: Vec<Draft>, bytes: usize, when: When) -> Result<Option<Waiting>, Stopped> {
+    fn push(
+        &self,
+        drafts: Vec<Draft>,
+        bytes: usize,
+        when: When,
+    ) -> Result<Option<Waiting>, Stopped> {
         let mut state = self.shared.lock();
         if let Some(stopped) = &state.stopped {
             return Err(stopped.clone());
@@ -160,9 +172,17 @@ impl Recorder {
         }
         let wait = when == When::Durable || state.bytes > WAIT_BYTES;
         let (waiter, waiting) = oneshot::channel();
-        let (waiter, waiting) = if wait { (Some(waiter), Some(waiting)) } else { (None, None) };
+        let (waiter, waiting) = if wait {
+            (Some(waiter), Some(waiting))
+        } else {
+            (None, None)
+        };
         state.bytes += bytes;
-        state.queue.push_back(Item { drafts, bytes, waiter });
+        state.queue.push_back(Item {
+            drafts,
+            bytes,
+            waiter,
+        });
         let hurry = wait || state.bytes > HURRY_BYTES;
         let first = state.due.is_none();
         if first {
