@@ -53,7 +53,8 @@ impl Drop for Bridge {
     }
 }
 
-fn fixture() -> Vec<String> {
+/// The fixture server's command.
+pub(crate) fn fixture() -> Vec<String> {
     vec![
         peers::node(),
         tests_file("fixtures/conformance/server.mjs")
