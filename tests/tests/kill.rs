@@ -119,15 +119,19 @@ fn b14_kill_loses_nothing_that_was_acknowledged() {
     );
 }
 
-/// Starts one proxy, calls until a moment drawn from the round's number, kills it.
+/// Starts one proxy, calls until it is killed at a moment drawn from the round's number: every fourth time while it starts,
+/// else some time after its first acknowledged call.
 fn cut(world: &World, worker: usize, round: u64, acknowledged: &Mutex<Vec<String>>) {
     let mut client = world.run("a", "s");
     let pid = client.pid();
-    // From before the handshake's end to a few calls later.
-    let delay = Duration::from_millis((round * 97 + worker as u64 * 31) % 400);
-    let begin = std::time::Instant::now();
+    let (first, awaited) = std::sync::mpsc::channel::<()>();
+    let draw = (round * 7_919 + worker as u64 * 104_729) % 251;
     let killer = std::thread::spawn(move || {
-        std::thread::sleep(delay);
+        if !round.is_multiple_of(4) {
+            // The channel closes when the connection ends early; then there is nothing to wait for.
+            let _ = awaited.recv_timeout(countersign_tests::PATIENCE);
+        }
+        std::thread::sleep(Duration::from_millis(draw));
         countersign_tests::process::kill(pid);
     });
     let message = json!({"jsonrpc": "2.0", "id": "init", "method": "initialize", "params": {
@@ -135,7 +139,7 @@ fn cut(world: &World, worker: usize, round: u64, acknowledged: &Mutex<Vec<String
     let mut n = 0;
     if client.try_raw(format!("{message}\n").as_bytes()) && client.next_line().is_some() {
         client.try_raw(b"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n");
-        while begin.elapsed() < Duration::from_secs(60) {
+        loop {
             n += 1;
             let label = format!("{worker}-{round}-{n}");
             let call = json!({"jsonrpc": "2.0", "id": label, "method": "tools/call", "params": {"name": "slow", "arguments": {"ms": 0, "text": label}}});
@@ -154,9 +158,11 @@ fn cut(world: &World, worker: usize, round: u64, acknowledged: &Mutex<Vec<String
                     .lock()
                     .expect("no panic while held")
                     .push(label);
+                let _ = first.send(());
             }
         }
     }
+    drop(first);
     killer.join().expect("the killer ends");
     client.kill();
 }

@@ -339,8 +339,7 @@ fn sch_63_64_65_unknown_members_of_tools_and_results_pass() {
 /// Every schema of fourteen servers people use compiles, is listed closed, and is enforced.
 #[test]
 fn sch_schemas_of_real_servers_compile_close_list_and_enforce() {
-    let file =
-        std::fs::read_to_string(tests_file("fixtures/tool_schemas.json")).expect("the schemas");
+    let file = std::fs::read_to_string(tests_file("cases/tool_schemas.json")).expect("the schemas");
     let servers: Map<String, Value> = serde_json::from_str(&file).expect("JSON");
     let mut checked = 0;
     for (server, tools) in &servers {

@@ -193,22 +193,49 @@ fn m47_a_task_of_server_everything_is_made_asked_for_and_fetched() {
 
 #[test]
 fn m49_a_subscription_stays_open_while_others_go_on() {
-    let (world, hostile) = Hostile::world(&json!({"modern": true}));
-    let mut client = world.run("a", "s");
     let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}});
+    let world = World::of(&crate::conformance::fixture());
+    let mut client = world.run("a", "s");
     client.request("server/discover", &json!({"_meta": meta}));
-    let found = client.request(
+    let listening = client.ask(
         "subscriptions/listen",
-        &json!({"_meta": meta, "tools": true}),
+        &json!({"notifications": {"toolsListChanged": true, "promptsListChanged": true}, "_meta": meta}),
     );
-    // This server knows no such method: what counts is that the question reached it and its own answer came back.
-    assert_eq!(found["error"]["code"], -32601, "{found}");
-    assert!(
-        hostile
-            .received()
-            .iter()
-            .any(|line| line.contains("subscriptions/listen"))
+    let acknowledged = client.incoming("notifications/subscriptions/acknowledged");
+    let subscription = "io.modelcontextprotocol/subscriptionId";
+    assert_eq!(
+        acknowledged["params"]["_meta"][subscription], listening,
+        "{acknowledged}"
     );
+    for (tool, method) in [
+        (
+            "test_trigger_tool_change",
+            "notifications/tools/list_changed",
+        ),
+        (
+            "test_trigger_prompt_change",
+            "notifications/prompts/list_changed",
+        ),
+    ] {
+        let answer = client.request(
+            "tools/call",
+            &json!({"name": tool, "arguments": {}, "_meta": meta}),
+        );
+        assert!(refusal(&answer).is_none(), "{answer}");
+        let notice = client.incoming(method);
+        assert_eq!(
+            notice["params"]["_meta"][subscription], listening,
+            "{notice}"
+        );
+    }
+    // Ended by its client it is no call that came to nothing: no answer, and the connection goes on.
+    client.notify("notifications/cancelled", &json!({"requestId": listening}));
+    let answer = client.request(
+        "tools/call",
+        &json!({"name": "test_simple_text", "arguments": {}, "_meta": meta}),
+    );
+    assert!(refusal(&answer).is_none(), "{answer}");
+    assert!(client.close().success());
 }
 
 #[test]

@@ -176,7 +176,7 @@ fn m3_what_is_refused_is_answered_and_forwarded_to_nobody() {
             Some(json!(50)),
             &[-32600],
         ),
-        (br#"{"jsonrpc":"2.0","id":50}"#, Some(json!(50)), &[-32600]),
+        (br#"{"jsonrpc":"2.0","id":50}"#, None, &[-32600]),
         (br#"{"id":50,"method":"ping"}"#, Some(json!(50)), &[-32600]),
         (
             br#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#,

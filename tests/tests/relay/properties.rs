@@ -50,7 +50,7 @@ fn value() -> impl Strategy<Value = String> {
 #[test]
 fn m9_bodies_arrive_with_every_digit_and_in_their_order() {
     let cases = if std::env::var_os("COUNTERSIGN_LONG").is_some() {
-        20_000
+        100_000
     } else {
         200
     };

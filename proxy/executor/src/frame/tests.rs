@@ -1,3 +1,5 @@
+//! The strict envelope: what is refused and with which id, what comes out as it went in.
+
 use super::*;
 use proptest::prelude::*;
 
@@ -41,9 +43,9 @@ fn m3_m4_m5_the_smuggling_table() {
         (r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"nope","\u006eame":"real"}}"#.to_owned(), Some("1"), Request),
         (r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"a":[{"b":{"c":1,"c":2}}]}}"#.to_owned(), Some("1"), Request),
         (format!(r#"{{"jsonrpc":"2.0","id":1,"method":"ping","\u006dethod":"tools/call",{call}}}"#), Some("1"), Request),
-        (format!(r#"{{"jsonrpc":"2.0","id":1,"method":"ping","Method":"tools/call",{call}}}"#), None, Request),
+        (format!(r#"{{"jsonrpc":"2.0","id":1,"method":"ping","Method":"tools/call",{call}}}"#), Some("1"), Request),
         (format!(r#"{{"jsonrpc":"2.0","id":1,"ID":2,"method":"tools/call",{call}}}"#), None, Request),
-        (format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"PARAM\u{17f}\":1,{call}}}"), None, Request),
+        (format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"PARAM\u{17f}\":1,{call}}}"), Some("1"), Request),
         (format!("{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\",\"params\":{{\"a\":\r{{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"tools/call\",{call}}}\r}}}}"), None, Notification),
         (format!("{{\"jsonrpc\":\"2.0\",\"id\":4,\"method\":\"ping\",\r{call}}}"), Some("4"), Request),
         (format!(r#"{{"jsonrpc":"2.0","id":null,"method":"tools/call",{call}}}"#), None, Request),

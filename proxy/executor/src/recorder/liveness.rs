@@ -37,6 +37,7 @@ impl Process {
         lock.lock()?;
         let path = run.join(format!("{name}.lock"));
         fs::rename(&unnamed, &path)?;
+        clear_dead(run);
         Ok(Self {
             name,
             path,
@@ -78,6 +79,17 @@ pub fn is_alive(run: &Path, name: &str) -> bool {
     }
 }
 
+/// Takes away the lock files of processes that were killed. A file that is not there says the same as one nobody holds.
+fn clear_dead(run: &Path) {
+    for entry in fs::read_dir(run).into_iter().flatten().flatten() {
+        let file = entry.file_name();
+        let name = file.to_str().and_then(|file| file.strip_suffix(".lock"));
+        if let Some(name) = name.filter(|name| name.starts_with(|c: char| c.is_ascii_digit())) {
+            let _ = is_alive(run, name);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,6 +111,19 @@ mod tests {
         fs::write(&path, "").unwrap();
         assert!(!is_alive(run.path(), "77-aa"));
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn m21_who_enters_clears_the_locks_of_the_dead_and_of_nobody_else() {
+        let run = tempfile::tempdir().unwrap();
+        let living = Process::enter(run.path()).unwrap();
+        for file in ["77-aa.lock", "agents.lock", "settings.sha256"] {
+            fs::write(run.path().join(file), "").unwrap();
+        }
+        let entered = Process::enter(run.path()).unwrap();
+        assert!(!run.path().join("77-aa.lock").exists());
+        assert!(run.path().join("agents.lock").exists());
+        assert!(is_alive(run.path(), living.name()) && is_alive(run.path(), entered.name()));
     }
 
     #[test]
