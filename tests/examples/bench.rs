@@ -20,7 +20,7 @@ fn main() -> Result<(), Failure> {
     match arguments.first().map(String::as_str) {
         Some("echo-server") => echo_server(),
         Some("relay") => relay(arguments.get(1..).unwrap_or_default()),
-        Some("run") => run(&arguments.get(1..).unwrap_or_default().to_vec()),
+        Some("run") => run(arguments.get(1..).unwrap_or_default()),
         _ => Err("usage: bench run --countersign BINARY [--other NAME=COMMAND …] [--quick]".into()),
     }
 }

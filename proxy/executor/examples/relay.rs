@@ -18,6 +18,10 @@ use tokio::sync::watch;
 struct Closed(watch::Sender<u64>);
 
 impl Gatekeeper for Closed {
+    fn closed(&self) -> Option<Refusal> {
+        None
+    }
+
     fn learn(&self, _pages: &[Bytes]) {}
 
     fn call(

@@ -235,7 +235,8 @@ pub struct CallNote {
     pub purpose: &'static str,
     /// The longest list directly in the arguments, unclamped.
     pub rows: u64,
-    /// The arguments as received, control fields still in them; `None` where there were none (missing), `null` as its text.
+    /// The arguments as received, without the control fields of a call that was valid; `None` where there were none (missing),
+    /// `null` as its text.
     pub received: Option<Bytes>,
     /// What is (or would be) sent, where it differs from what was received.
     pub sent: Option<Bytes>,

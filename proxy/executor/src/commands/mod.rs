@@ -6,6 +6,7 @@ pub mod config;
 pub mod demo_server;
 pub mod doctor;
 pub mod init;
+pub mod probe;
 pub mod record;
 pub mod run;
 pub mod secret;
@@ -129,15 +130,6 @@ pub fn unknown(what: &'static str, name: &Name, known: &[&str]) -> Problem {
         "agent_unknown"
     };
     Problem::new(code, format!("no {what} is called `{name}`"), remedy)
-}
-
-/// A command whose body is put in by the part of the program that has it.
-fn not_wired(command: &'static str) -> Problem {
-    Problem::new(
-        "not_available",
-        format!("`{command}` is not part of this build"),
-        "use a complete build of countersign",
-    )
 }
 
 /// Text without characters that could steer a terminal, at most 200 of them.

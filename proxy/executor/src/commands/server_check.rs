@@ -3,7 +3,8 @@
 use serde_json::json;
 
 use crate::problem::Problem;
-use crate::settings::{Launch, Server, may_use, tool_settings};
+use crate::settings::{Launch, Server, Setting, may_use, tool_settings};
+use crate::upstream::path::{Surroundings, find as find_command};
 
 use super::server::{CheckArgs, find};
 use super::{Context, Report, plain, table};
@@ -15,16 +16,6 @@ pub struct ListedTool {
     pub name: String,
     /// Why it can't be used (its schema doesn't compile, its definition changed, …); `None` where nothing is wrong.
     pub set_aside: Option<String>,
-}
-
-/// Starts the server, does the handshake and lists its tools; takes them for the pinned ones where `accept` says so.
-/// The relay's part of the program puts its body in.
-pub fn probe(
-    _context: &Context,
-    _server: &Server,
-    _args: &CheckArgs,
-) -> Result<Vec<ListedTool>, Problem> {
-    Err(super::not_wired("server check"))
 }
 
 /// Runs the command.
@@ -56,7 +47,7 @@ pub fn run(context: &Context, args: &CheckArgs) -> Result<Report, Problem> {
             ));
         }
     }
-    let tools = probe(context, server, args)?;
+    let tools = super::probe::probe(context, &settings, server, args)?;
     let mut rows = Vec::new();
     let mut json_tools = Vec::new();
     for tool in &tools {
@@ -105,7 +96,10 @@ pub fn run(context: &Context, args: &CheckArgs) -> Result<Report, Problem> {
 
 /// Whether what the entry names is there to be started at all.
 pub fn startable(server: &Server) -> Result<(), Problem> {
-    let Launch::Child { command, cwd, .. } = &server.launch else {
+    let Launch::Child {
+        command, cwd, env, ..
+    } = &server.launch
+    else {
         return Ok(());
     };
     if let Some(cwd) = cwd
@@ -124,15 +118,28 @@ pub fn startable(server: &Server) -> Result<(), Problem> {
             ),
         ));
     }
-    let here = cwd.as_deref().map_or_else(
-        || std::env::current_dir().unwrap_or_default(),
-        std::path::PathBuf::from,
-    );
-    which::which_in(command, std::env::var_os("PATH"), here).map(drop).map_err(|_| {
-        Problem::new(
-            "server_command",
-            format!("server `{}` is started with `{}`, which is not found", server.name, plain(command)),
-            "install it, or name it with its whole path: clients start programs with a shorter PATH than a terminal has",
-        )
+    let given = server_path(env);
+    let around = Surroundings::here(given, cwd.as_deref().map(std::path::Path::new));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Problem::new("no_runtime", error.to_string(), "try again"))?;
+    runtime
+        .block_on(find_command(command, &around))
+        .map(drop)
+        .map_err(|error| {
+            Problem::new(
+                "server_command",
+                format!("server `{}`: {error}", server.name),
+                "install it, or name it with its whole path",
+            )
+        })
+}
+
+/// The `PATH` an entry sets for its server, if it does.
+fn server_path(env: &[(String, Setting)]) -> Option<std::ffi::OsString> {
+    env.iter().find_map(|(name, value)| match value {
+        Setting::Text(text) if name == "PATH" => Some(text.into()),
+        _ => None,
     })
 }

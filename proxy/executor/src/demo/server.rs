@@ -131,6 +131,7 @@ fn text_of(arguments: &Value) -> &str {
     arguments["text"].as_str().unwrap_or_default()
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "an argument of map_err")]
 fn plain(error: io::Error) -> String {
     error.to_string()
 }

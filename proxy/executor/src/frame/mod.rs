@@ -7,7 +7,7 @@ pub mod skim;
 
 use std::borrow::Cow;
 
-use countersign_gate::json::{Fault, Kind, check, decode, elements, members};
+use countersign_gate::json::{Fault, Kind, Lone, check, check_with, decode, elements, members};
 
 /// The names of the envelope. Another name that folds to one of these is ambiguous: some servers fold case (Go), others do not.
 const ENVELOPE: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
@@ -126,6 +126,19 @@ pub enum Judged<'a> {
 /// # Errors
 /// [`Rejected`]: anything that two readers could read differently.
 pub fn judge(line: &[u8], depth: usize) -> Result<Judged<'_>, Rejected> {
+    judge_with(line, depth, Lone::Refused)
+}
+
+/// As [`judge`], for what a server says: half a surrogate pair in its text passes, since nothing is decided by that text
+/// and servers written in JavaScript make it by cutting inside an emoji.
+///
+/// # Errors
+/// As [`judge`].
+pub fn judge_from_server(line: &[u8], depth: usize) -> Result<Judged<'_>, Rejected> {
+    judge_with(line, depth, Lone::Passes)
+}
+
+fn judge_with(line: &[u8], depth: usize, lone: Lone) -> Result<Judged<'_>, Rejected> {
     if let Some(at) = memchr::memchr2(b'\r', b'\n', line) {
         // Legal white space, but readers that end lines at CR would see more than one message (M4).
         return Err(unparsable(
@@ -134,7 +147,7 @@ pub fn judge(line: &[u8], depth: usize) -> Result<Judged<'_>, Rejected> {
             format!("a line break inside the message at byte {at}"),
         ));
     }
-    match check(line, depth) {
+    match check_with(line, depth, lone) {
         Ok(Kind::Object) => judge_element(line).map(Judged::One),
         Ok(Kind::Array) => Ok(Judged::Batch(elements(line).collect())),
         Ok(_) => Err(unparsable(

@@ -21,6 +21,19 @@ fn check_refused(line: &str, id: Option<&str>, meant: Meant) {
 }
 
 #[test]
+fn m9_half_an_emoji_in_a_result_passes_and_in_a_request_does_not() {
+    let text =
+        r#"{"jsonrpc":"2.0","id":1,"result":{"a":"x\ud83d","b":"\ud83d\u0041","c":"\ude00"}}"#;
+    assert!(matches!(
+        super::judge_from_server(text.as_bytes(), DEPTH),
+        Ok(Judged::One(_))
+    ));
+    assert!(judge(text.as_bytes(), DEPTH).is_err());
+    let name = r#"{"jsonrpc":"2.0","id":1,"result":{"\ud83d":1}}"#;
+    assert!(super::judge_from_server(name.as_bytes(), DEPTH).is_err());
+}
+
+#[test]
 fn m3_m4_m5_the_smuggling_table() {
     use Meant::{Answer, Notification, Request, Unparsable};
     let call = r#""params":{"name":"real","arguments":{}}"#;

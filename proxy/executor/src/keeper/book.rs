@@ -40,7 +40,7 @@ impl Recorded {
             change,
             hash,
             server: server.to_owned(),
-            tool: tool.map(|tool| crate::commands::plain(tool)),
+            tool: tool.map(crate::commands::plain),
             tools: None,
             why,
         };

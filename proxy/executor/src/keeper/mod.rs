@@ -21,7 +21,7 @@ use crate::folder::Folder;
 use crate::ids;
 use crate::problem::Problem;
 use crate::relay::gatekeeper::{CallUpstream, Extent, GatedCall, GatedList, Gatekeeper, Listed};
-use crate::settings::{Name, Pages, Watch};
+use crate::settings::{Name, Pages, State, Watch, may_use};
 
 pub use opened::Opened;
 use shelf::{Judged, Shelf};
@@ -232,6 +232,44 @@ impl Gatekeeper for Keeper {
             .learn(pages);
     }
 
+    fn closed(&self) -> Option<Refusal> {
+        let snapshot = self.watch.now();
+        let settings = match &snapshot.state {
+            State::Ready(settings) => settings,
+            State::Off(_) => {
+                let next = "Stop here; tell the person that `countersign on` switches it on again.";
+                return Some(closed(
+                    Code::ApiDisabled,
+                    "the person switched the executor off",
+                    next,
+                ));
+            }
+            State::Broken(problem) => {
+                let sentence = "the executor's settings cannot be used, so nothing is open";
+                let next = "Tell the person to run `countersign doctor`.";
+                return Some(
+                    closed(Code::ApiDisabled, sentence, next).because(problem.to_string()),
+                );
+            }
+        };
+        let next = "Tell the person; nothing can be done from here.";
+        let Some(agent) = settings.agent(self.agent.as_str()) else {
+            return Some(closed(
+                Code::Unauthorized,
+                "this agent's key is not valid",
+                next,
+            ));
+        };
+        match settings.server(&self.server) {
+            Some(server) if server.entry.enabled.0 && may_use(agent, &self.server) => None,
+            _ => Some(closed(
+                Code::ModuleDisabled,
+                "this server is not open to this agent",
+                next,
+            )),
+        }
+    }
+
     fn call(
         self: Arc<Self>,
         call: GatedCall,
@@ -284,6 +322,10 @@ fn refused(request_id: Arc<str>, refusal: Refusal) -> Answer {
         outcome: Outcome::Refused(Box::new(refusal)),
         rate: None,
     }
+}
+
+fn closed(code: Code, sentence: &str, next: &str) -> Refusal {
+    Refusal::new(code, 1, sentence, next)
 }
 
 fn cannot_open(problem: &Problem) -> Refusal {

@@ -177,6 +177,7 @@ fn hash(hash: countersign_permission::Hash) -> book::Hash {
     book::Hash(*hash.as_bytes())
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "an argument of map_err")]
 fn words(stopped: Stopped) -> gate::BookError {
     gate::BookError {
         detail: stopped.0.to_string(),

@@ -190,6 +190,18 @@ impl Session {
         } else {
             Era::Legacy
         };
+        if handling == Handling::Pass
+            && method != "ping"
+            && let Some(refusal) = self.gatekeeper.closed()
+        {
+            let asked = shape::Asked {
+                raw_id: raw_id.to_vec(),
+                kind: Kind::Method,
+                era,
+            };
+            let line = shape::refused(&asked, &refusal, &String::from_utf8_lossy(raw_id), None);
+            return self.answer(batch, Some(line));
+        }
         self.note_client(method, params, era);
         let passing = &self.settings.passing;
         let edited = match method {

@@ -11,7 +11,9 @@ use super::methods::Feature;
 use super::session::{Acknowledged, Purpose, ServerRequest, Session, Stage};
 use super::{lifecycle, shape};
 use crate::frame::lines::Line;
-use crate::frame::{Frame, Id, Judged, Meant, Message, Rejected, emit, judge, judge_element};
+use crate::frame::{
+    Frame, Id, Judged, Meant, Message, Rejected, emit, judge_element, judge_from_server,
+};
 use crate::upstream::diagnostics::Source;
 
 const BATCHES: &str = "2025-03-26";
@@ -22,7 +24,7 @@ impl Session {
     pub(super) fn server_line(&mut self, line: Line<'_>) {
         match line {
             Line::Whole(b"") => {}
-            Line::Whole(line) => match judge(line, self.settings.depth) {
+            Line::Whole(line) => match judge_from_server(line, self.settings.depth) {
                 Ok(Judged::One(frame)) => self.server_message(&frame),
                 Ok(Judged::Batch(elements)) => self.server_batch(&elements),
                 Err(rejected) => self.server_rejected(line, &rejected),

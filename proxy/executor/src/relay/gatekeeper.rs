@@ -68,6 +68,10 @@ pub trait Gatekeeper: Send + Sync {
         upstream: Arc<CallUpstream>,
     ) -> Pending<'static, Answer>;
 
+    /// Why nothing at all is open now: switched off, unusable settings, an agent or server that is gone. Asked before every request
+    /// that is not decided by [`Gatekeeper::call`] or [`Gatekeeper::list`], which judge that themselves.
+    fn closed(&self) -> Option<Refusal>;
+
     /// One list.
     fn list(self: Arc<Self>, list: GatedList) -> Pending<'static, Listed>;
 

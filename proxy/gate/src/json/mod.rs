@@ -10,5 +10,5 @@ mod walk;
 pub use canonical::{canonical, canonical_into};
 pub use edit::{Change, edit, one_line};
 pub use number::{is_exact, is_whole, numbers};
-pub use scan::{Fault, FaultKind, Kind, MAX_DEPTH, check};
+pub use scan::{Fault, FaultKind, Kind, Lone, MAX_DEPTH, check, check_with};
 pub use walk::{Elements, Member, Members, at_pointer, decode, elements, member, members};

@@ -80,6 +80,23 @@ pub enum Kind {
 /// The first fault: anything outside RFC 8259, not UTF-8, a byte-order mark, a lone surrogate, a duplicate member name at any depth
 /// (compared decoded), nesting deeper than `max_depth`.
 pub fn check(text: &[u8], max_depth: usize) -> Result<Kind, Fault> {
+    check_with(text, max_depth, Lone::Refused)
+}
+
+/// What becomes of half a surrogate pair in a string that is not a member's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lone {
+    /// It is a fault: text that is judged must have one meaning.
+    Refused,
+    /// It passes: text that is only handed on, as JavaScript makes it by cutting inside an emoji.
+    Passes,
+}
+
+/// As [`check`], with lone surrogates as said; in a member's name they are always refused.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_with(text: &[u8], max_depth: usize, lone: Lone) -> Result<Kind, Fault> {
     if text.starts_with(&[0xEF, 0xBB, 0xBF]) {
         return Err(Fault {
             at: 0,
@@ -97,6 +114,7 @@ pub fn check(text: &[u8], max_depth: usize) -> Result<Kind, Fault> {
         at: 0,
         depth_left: max_depth,
         names: Vec::new(),
+        lone,
     };
     scan.white();
     if scan.at == text.len() {
@@ -119,6 +137,7 @@ struct Scan<'a> {
     depth_left: usize,
     /// Decoded member names of all open objects, innermost last.
     names: Vec<Cow<'a, [u8]>>,
+    lone: Lone,
 }
 
 impl<'a> Scan<'a> {
@@ -141,7 +160,7 @@ impl<'a> Scan<'a> {
 
     fn value(&mut self) -> Result<Kind, Fault> {
         match self.peek()? {
-            b'"' => self.string().map(|_| Kind::String),
+            b'"' => self.string(self.lone).map(|_| Kind::String),
             b'{' => self.nested(Self::object).map(|()| Kind::Object),
             b'[' => self.nested(Self::array).map(|()| Kind::Array),
             b't' => self.literal(b"true").map(|()| Kind::Bool),
@@ -177,7 +196,7 @@ impl<'a> Scan<'a> {
                 return Err(self.fault(FaultKind::Unexpected));
             }
             let start = self.at;
-            let escaped = self.string()?;
+            let escaped = self.string(Lone::Refused)?;
             self.name(start, escaped, base, &mut many)?;
             self.white();
             if self.peek()? != b':' {
@@ -309,7 +328,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Stands on the opening quote; ends behind the closing one. Says whether there were escapes.
-    fn string(&mut self) -> Result<bool, Fault> {
+    fn string(&mut self, lone: Lone) -> Result<bool, Fault> {
         self.at += 1;
         let mut escaped = false;
         loop {
@@ -321,14 +340,14 @@ impl<'a> Scan<'a> {
                 }
                 b'\\' => {
                     escaped = true;
-                    self.escape()?;
+                    self.escape(lone)?;
                 }
                 _ => return Err(self.fault(FaultKind::Control)),
             }
         }
     }
 
-    fn escape(&mut self) -> Result<(), Fault> {
+    fn escape(&mut self, passes: Lone) -> Result<(), Fault> {
         let start = self.at;
         self.at += 1;
         match self.peek()? {
@@ -338,20 +357,26 @@ impl<'a> Scan<'a> {
             }
             b'u' => {
                 self.at += 1;
-                let lone = Err(Fault {
-                    at: start,
-                    kind: FaultKind::Surrogate,
-                });
+                let lone = match passes {
+                    Lone::Passes => Ok(()),
+                    Lone::Refused => Err(Fault {
+                        at: start,
+                        kind: FaultKind::Surrogate,
+                    }),
+                };
                 match self.four_hex()? {
                     0xDC00..=0xDFFF => lone,
                     0xD800..=0xDBFF => {
                         if !self.text[self.at..].starts_with(b"\\u") {
                             return lone;
                         }
+                        let next = self.at;
                         self.at += 2;
                         if (0xDC00..=0xDFFF).contains(&self.four_hex()?) {
                             Ok(())
                         } else {
+                            // The second escape is looked at again for itself.
+                            self.at = next;
                             lone
                         }
                     }

@@ -81,12 +81,8 @@ pub(super) fn call_note(base: &Base, subject: &Subject) -> CallNote {
         permission: policy(subject),
         purpose: "call",
         rows: subject.rows,
-        received: subject.received.clone(),
-        sent: if subject.sent == subject.received {
-            None
-        } else {
-            subject.sent.clone()
-        },
+        received: subject.sent.clone(),
+        sent: None,
     }
 }
 

@@ -85,6 +85,10 @@ struct TestGate {
 }
 
 impl Gatekeeper for TestGate {
+    fn closed(&self) -> Option<Refusal> {
+        None
+    }
+
     fn learn(&self, pages: &[Bytes]) {
         let tools = pages
             .iter()
