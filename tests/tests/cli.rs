@@ -312,7 +312,9 @@ fn tools_shows_what_is_open_and_why_not() {
         &json!({"more_tools": [r#"{"name":"broken","inputSchema":{"type":"string"}}"#]}),
     );
     world.must(&["tool", "set", "s", "pid", "--hidden"]);
-    world.connect().tools();
+    let mut client = world.connect();
+    client.tools();
+    assert!(client.close().success());
     let said = world.must(&["tools"]);
     for tool in ["echo", "pid", "broken"] {
         assert!(said.contains(tool), "{tool}: {said}");

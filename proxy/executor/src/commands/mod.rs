@@ -5,6 +5,7 @@ pub mod book;
 pub mod config;
 pub mod demo_server;
 pub mod doctor;
+pub mod findings;
 pub mod init;
 pub mod probe;
 pub mod record;

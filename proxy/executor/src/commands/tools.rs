@@ -1,6 +1,7 @@
 //! `tools`: what is open, and why the rest is not, by the settings and what was seen of the servers. Starts nothing, charges nothing.
 
 use clap::Args;
+use countersign_book::Change;
 use countersign_permission::Kind;
 use serde::Serialize;
 use serde_json::json;
@@ -9,6 +10,7 @@ use crate::problem::Problem;
 use crate::settings::{Agent, Name, Server, Settings, State, Watch, may_use, tool_settings};
 use crate::store::StateDb;
 
+use super::findings::{Finding, findings};
 use super::{Context, Report, plain, table, unknown};
 
 /// For whom.
@@ -31,6 +33,10 @@ pub enum Reason {
     ToolHidden,
     /// The agent has no permission for it.
     NoPermission,
+    /// Its definition is not the pinned one.
+    DefinitionChanged,
+    /// Its schema can't be enforced.
+    SetAside,
 }
 
 /// One tool and whether it is open.
@@ -48,6 +54,9 @@ pub struct Availability {
     pub danger: &'static str,
     /// Empty where it is open.
     pub closed: Vec<Reason>,
+    /// What was found wrong with its definition.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
 impl Reason {
@@ -58,6 +67,8 @@ impl Reason {
             Reason::ApiOff => "its server is in disabled_servers",
             Reason::ToolHidden => "it is hidden",
             Reason::NoPermission => "the agent has no permission for it",
+            Reason::DefinitionChanged => "its definition has changed",
+            Reason::SetAside => "it is set aside",
         }
     }
 }
@@ -83,21 +94,62 @@ pub fn run(context: &Context, args: &ToolsArgs) -> Result<Report, Problem> {
         }
     };
     let seen = StateDb::open(&context.folder)?.pins()?;
-    let names = |server: &Server| {
-        seen.get(server.name.as_str())
-            .map(|tools| tools.keys().cloned().collect())
-            .unwrap_or_default()
+    let servers = settings
+        .servers
+        .iter()
+        .map(|server| server.name.as_str())
+        .collect();
+    let found = findings(&context.folder, servers).map_err(|error| {
+        Problem::new(
+            "book_unreadable",
+            error.to_string(),
+            "`countersign book verify` says more",
+        )
+    })?;
+    // A changed definition that was accepted since is the pinned one.
+    let holds = |server: &str, finding: &Finding| {
+        finding.change == Change::SetAside
+            || seen.get(server).is_some_and(|tools| {
+                tools.iter().any(|(name, pin)| {
+                    plain(name) == finding.tool && pin.as_bytes() != &finding.hash.0
+                })
+            })
     };
-    let tools = availability(&settings, agent, names)?;
+    let names = |server: &Server| {
+        let name = server.name.as_str();
+        let pinned = seen.get(name).into_iter().flat_map(|tools| tools.keys());
+        let pinned: Vec<String> = pinned.cloned().collect();
+        let aside: Vec<String> = found
+            .get(name)
+            .into_iter()
+            .flatten()
+            .map(|finding| finding.tool.clone())
+            .filter(|tool| pinned.iter().all(|name| plain(name) != *tool))
+            .collect();
+        pinned.into_iter().chain(aside).collect()
+    };
+    let mut tools = availability(&settings, agent, names)?;
+    for tool in &mut tools {
+        let of_server = found.get(&tool.server).into_iter().flatten();
+        for finding in of_server.filter(|finding| finding.tool == plain(&tool.name)) {
+            if holds(&tool.server, finding) {
+                tool.closed.push(match finding.change {
+                    Change::SetAside => Reason::SetAside,
+                    _ => Reason::DefinitionChanged,
+                });
+                tool.why = Some(finding.why.clone());
+            }
+        }
+    }
     let off = matches!(Watch::new(&context.folder).now().state, State::Off(_));
     let rows: Vec<Vec<String>> = tools
         .iter()
         .map(|tool| {
             let why: Vec<&str> = tool.closed.iter().map(|reason| reason.words()).collect();
-            let state = if why.is_empty() {
-                "open".to_owned()
-            } else {
-                format!("closed: {}", why.join(", "))
+            let state = match (&tool.why, why.is_empty()) {
+                (_, true) => "open".to_owned(),
+                (None, false) => format!("closed: {}", why.join(", ")),
+                (Some(found), false) => format!("closed: {} ({found})", why.join(", ")),
             };
             vec![
                 tool.server.clone(),
@@ -220,6 +272,7 @@ fn one(
         scope,
         danger,
         closed,
+        why: None,
     })
 }
 
