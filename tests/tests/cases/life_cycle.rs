@@ -191,16 +191,9 @@ fn lif_92_94_96_our_end_ends_the_whole_tree() {
                 }
                 _ => client.kill(),
             }
-            // After SIGKILL the direct child dies by the parent-death signal; what it started itself is out of reach.
-            let bound: Vec<u32> = if how == "kill" {
-                tree.iter().copied().take(1).collect()
-            } else {
-                tree.iter().copied().collect()
-            };
-            until(&format!("{what}, after {how}: {bound:?} end"), || {
-                bound.iter().all(|id| !alive(*id))
+            until(&format!("{what}, after {how}: {tree:?} end"), || {
+                tree.iter().all(|id| !alive(*id))
             });
-            tree.into_iter().filter(|id| alive(*id)).for_each(kill);
         }
     }
 }
