@@ -13,6 +13,7 @@
 
 pub mod answer;
 pub mod availability;
+pub mod bucket;
 pub mod catalog;
 pub mod facts;
 pub mod json;

@@ -59,7 +59,7 @@ pub trait Store: Send + Sync {
     fn key<'a>(&'a self, prefix: &'a str) -> Pending<'a, Result<Option<KeyRecord>, StoreError>>;
 
     /// Takes `units` from a bucket if they are there (all or nothing; 0 always succeeds) and says how it stands after.
-    /// An absent bucket is a full one. [`crate::rate::take`] is the arithmetic.
+    /// An absent bucket is a full one. [`crate::bucket::take`] is the arithmetic.
     fn charge<'a>(&'a self, charge: Charge<'a>) -> Pending<'a, Result<Charged, StoreError>>;
 
     /// How a bucket stands, without taking.

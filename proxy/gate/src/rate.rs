@@ -1,6 +1,5 @@
-//! Token buckets: ids, sizes, the arithmetic of one charge, and the values a transport shows. Where they are kept is the store's.
+//! Token buckets: ids, sizes, and the values a transport shows. The arithmetic is `bucket`'s, where they are kept the store's.
 
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -79,15 +78,6 @@ impl Default for Buckets {
     }
 }
 
-/// What a bucket holds: thousandths of a unit, and since when.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Level {
-    /// Thousandths of a unit at `at`.
-    pub milliunits: u64,
-    /// When that was true.
-    pub at: Timestamp,
-}
-
 /// How a charge went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charged {
@@ -99,61 +89,6 @@ pub struct Charged {
     pub reset_seconds: u64,
     /// Where it was not taken: seconds until it could be. 0 otherwise.
     pub retry_seconds: u64,
-}
-
-/// One charge on a bucket that held `level` (`None`: never used, full). Returns how it went and what it holds now.
-/// A clock that went back adds nothing.
-#[must_use]
-pub fn take(
-    level: Option<Level>,
-    size: BucketSize,
-    units: u32,
-    now: Timestamp,
-) -> (Charged, Level) {
-    let full = u64::from(size.size) * 1000;
-    let held = level.map_or(full, |level| {
-        let passed = u64::try_from(
-            now.as_millisecond()
-                .saturating_sub(level.at.as_millisecond()),
-        )
-        .unwrap_or(0);
-        let inflow = u128::from(passed) * u128::from(size.per_minute) / 60;
-        u64::try_from(u128::from(level.milliunits) + inflow)
-            .unwrap_or(full)
-            .min(full)
-    });
-    let price = u64::from(units) * 1000;
-    let taken = price <= held;
-    let left = if taken { held - price } else { held };
-    let at = level.map_or(now, |level| level.at.max(now));
-    let charged = Charged {
-        taken,
-        remaining: u32::try_from(left / 1000).unwrap_or(u32::MAX),
-        reset_seconds: seconds_for(full - left, size.per_minute),
-        retry_seconds: if taken {
-            0
-        } else {
-            seconds_for(price - held, size.per_minute).max(1)
-        },
-    };
-    (
-        charged,
-        Level {
-            milliunits: left,
-            at,
-        },
-    )
-}
-
-fn seconds_for(milliunits: u64, per_minute: u32) -> u64 {
-    if per_minute == 0 {
-        return if milliunits == 0 {
-            0
-        } else {
-            u64::from(u32::MAX)
-        };
-    }
-    (milliunits * 60).div_ceil(u64::from(per_minute) * 1000)
 }
 
 /// How the limiter stood when an answer was made. On every answer that reached the limiter, on no other (R5).
@@ -180,7 +115,8 @@ impl RateState {
     /// `RateLimit-Policy`: `"key";q=120;w=60`, the window being the time an empty bucket needs to fill.
     #[must_use]
     pub fn policy_header(&self) -> String {
-        let window = seconds_for(u64::from(self.size.size) * 1000, self.size.per_minute);
+        let window =
+            (u64::from(self.size.size) * 60).div_ceil(u64::from(self.size.per_minute.max(1)));
         format!("\"{}\";q={};w={window}", self.policy, self.size.size)
     }
 

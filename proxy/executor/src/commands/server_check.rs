@@ -127,11 +127,15 @@ pub fn startable(server: &Server) -> Result<(), Problem> {
     runtime
         .block_on(find_command(command, &around))
         .map(drop)
-        .map_err(|error| {
+        .map_err(|_| {
             Problem::new(
                 "server_command",
-                format!("server `{}`: {error}", server.name),
-                "install it, or name it with its whole path",
+                format!(
+                    "server `{}` is started with `{}`, which is not found",
+                    server.name,
+                    plain(command)
+                ),
+                "install it, or name it with its whole path: clients start programs with a shorter PATH than a terminal has",
             )
         })
 }

@@ -23,7 +23,7 @@ use crate::problem::Problem;
 use crate::relay::gatekeeper::{CallUpstream, Extent, GatedCall, GatedList, Gatekeeper, Listed};
 use crate::settings::{Name, Pages, State, Watch, may_use};
 
-pub use opened::Opened;
+pub use opened::{Opened, sources};
 use shelf::{Judged, Shelf};
 
 /// How often an idle executor looks whether its settings changed.

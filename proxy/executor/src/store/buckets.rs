@@ -11,8 +11,8 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, 
 use crate::folder::Folder;
 
 use super::StoreFault;
-use super::bucket::{Level, take};
 use super::sqlite::{Format, WhenMissing, fault, open};
+use countersign_gate::bucket::{Level, take};
 
 /// The open `buckets.db`.
 #[derive(Debug)]

@@ -1,13 +1,11 @@
 //! State that processes share: `state.db` (must survive) and `buckets.db` (need not). Judges nothing; the gate does.
 
-mod bucket;
 mod buckets;
 mod error;
 mod port;
 mod sqlite;
 mod state;
 
-pub use bucket::{Level, take};
 pub use buckets::{BucketsDb, RefusalCount};
 pub use error::StoreFault;
 pub use port::SharedStore;

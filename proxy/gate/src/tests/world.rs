@@ -12,6 +12,7 @@ use countersign_permission::{
 use jiff::Timestamp;
 
 use crate::answer::{Answer, Outcome};
+use crate::bucket::{Level, take};
 use crate::catalog::{Catalog, Tool, Validators};
 use crate::facts::{
     AgentFacts, DisabledList, ExecutorFacts, Facts, FirstSeen, Parts, ServerFacts, ToolSettings,
@@ -21,7 +22,7 @@ use crate::ports::{
     Book, BookError, Charge, Clock, CountedRefusal, Durability, KeyRecord, Note, OutcomeNote,
     Pending, Ports, Ran, Registry, Store, StoreError, Upstream, UseClaim, Uses,
 };
-use crate::rate::{Buckets, Charged, Level, take};
+use crate::rate::{Buckets, Charged};
 use crate::request::{Arguments, Audience, Request, Target};
 use crate::serve::Listing;
 use crate::steps::Cleared;
@@ -250,7 +251,7 @@ impl World {
         levels
             .iter()
             .filter(|(name, _)| name.starts_with(class))
-            .map(|(_, level)| size - level.milliunits / 1000)
+            .map(|(_, level)| size - u64::try_from(level.grains / 60_000).unwrap())
             .sum()
     }
 
@@ -349,7 +350,7 @@ impl Store for Memory {
             levels.get(&name).copied(),
             charge.size,
             charge.units,
-            charge.now,
+            charge.now.as_millisecond(),
         );
         levels.insert(name, level);
         ready(self.store_state().map(|()| charged))
@@ -361,7 +362,7 @@ impl Store for Memory {
             self.levels.lock().unwrap().get(&name).copied(),
             charge.size,
             0,
-            charge.now,
+            charge.now.as_millisecond(),
         )
         .0))
     }

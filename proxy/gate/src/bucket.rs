@@ -1,6 +1,6 @@
 //! The arithmetic of one token bucket, exact in whole numbers. Knows no clock and no database.
 
-use countersign_gate::rate::{BucketSize, Charged};
+use crate::rate::{BucketSize, Charged};
 
 /// What a bucket holds at a moment. One unit is 60000 grains, so that `per_minute` units a minute are `per_minute` grains a millisecond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
