@@ -6,7 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use countersign::downstream::stdio;
 use countersign::platform::{Guardian, GuardianProgram, asked_to_stop, guard};
-use countersign::relay::gatekeeper::{CallUpstream, GatedCall, GatedList, Gatekeeper, Listed};
+use countersign::relay::gatekeeper::{
+    CallUpstream, GatedCall, GatedList, Gatekeeper, Listed, Reach,
+};
 use countersign::relay::{Client, ProcessStarter, RelaySettings, run};
 use countersign::upstream::child::{ChildSpec, environment};
 use countersign::upstream::diagnostics::Diagnostics;
@@ -18,7 +20,7 @@ use tokio::sync::watch;
 struct Closed(watch::Sender<u64>);
 
 impl Gatekeeper for Closed {
-    fn closed(&self) -> Option<Refusal> {
+    fn closed(&self, _reach: Reach) -> Option<Refusal> {
         None
     }
 

@@ -70,6 +70,7 @@ impl Starter for ServerStarter {
                         .opened()
                         .await
                         .map_err(|problem| no(&server, &problem.to_string()))?;
+                    diagnostics.hide(opened.values().iter().filter_map(|(_, value)| value.text()));
                     opened.values().to_vec()
                 }
             };

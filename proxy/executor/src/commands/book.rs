@@ -320,7 +320,14 @@ fn summary(entry: &Entry) -> (String, String) {
                 development.to_owned(),
             )
         }
-        Some(Body::Settings(settings)) => ("executor.json".to_owned(), settings.by.clone()),
+        Some(Body::Settings(settings)) => {
+            let hash = settings.hash.to_string();
+            let short = hash.get(..15).unwrap_or(&hash);
+            (
+                "executor.json".to_owned(),
+                format!("in force from here on: {short}…"),
+            )
+        }
         Some(Body::BookRecovered(recovered)) => (
             String::new(),
             format!("{} bytes set aside, never signed", recovered.bytes.0),

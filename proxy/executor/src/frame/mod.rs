@@ -12,6 +12,27 @@ use countersign_gate::json::{Fault, Kind, Lone, check, check_with, decode, eleme
 /// The names of the envelope. Another name that folds to one of these is ambiguous: some servers fold case (Go), others do not.
 const ENVELOPE: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
 
+/// The members of `params` that this proxy or a server decides by.
+const PARAMS: [&str; 17] = [
+    "name",
+    "arguments",
+    "uri",
+    "task",
+    "_meta",
+    "cursor",
+    "protocolVersion",
+    "capabilities",
+    "clientInfo",
+    "requestId",
+    "progressToken",
+    "taskId",
+    "ref",
+    "argument",
+    "level",
+    "requestState",
+    "inputResponses",
+];
+
 /// An id as received. Two ids are the same when kind and decoded text are: `1` is not `"1"`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Id {
@@ -283,6 +304,11 @@ impl<'a> Parts<'a> {
             "an answer has no `params`".to_owned()
         } else if self.params.is_some_and(|params| !object(params)) {
             "`params` is not an object".to_owned()
+        } else if let Some(name) = self.params.and_then(ambiguous_param) {
+            format!(
+                "the member `{}` of `params` is one that decides, in another case",
+                crate::upstream::diagnostics::printable(name.as_bytes())
+            )
         } else if self.result.is_some_and(|result| !object(result)) {
             "`result` is not an object".to_owned()
         } else if self.error.is_some_and(|error| !is_error(error)) {
@@ -296,6 +322,15 @@ impl<'a> Parts<'a> {
         };
         Some(reason)
     }
+}
+
+/// The first member of `params` that some servers (Go's) would read as one of [`PARAMS`] and others would not.
+fn ambiguous_param(params: &[u8]) -> Option<Cow<'_, str>> {
+    members(params).map(|member| member.name).find(|name| {
+        PARAMS
+            .iter()
+            .any(|exact| name != exact && folds_to(name, exact))
+    })
 }
 
 fn is_error(error: &[u8]) -> bool {

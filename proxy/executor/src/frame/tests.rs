@@ -21,6 +21,28 @@ fn check_refused(line: &str, id: Option<&str>, meant: Meant) {
 }
 
 #[test]
+fn m3_members_of_params_that_decide_have_no_twin_in_another_case() {
+    for twin in [
+        "Name",
+        "NAME",
+        "arguMents",
+        "Uri",
+        "ta\u{17f}k",
+        "TAS\u{212a}",
+        "_META",
+        "Cursor",
+    ] {
+        let line = format!(
+            r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{{"name":"read_it","{twin}":"delete_all"}}}}"#
+        );
+        let rejected = judge(line.as_bytes(), DEPTH).expect_err(&line);
+        assert_eq!(rejected.id.as_deref(), Some(&b"7"[..]), "{line}");
+    }
+    let fine = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"a","vendor":1,"Vendor":2,"arguments":{"Name":1,"name":2}}}"#;
+    assert!(judge(fine.as_bytes(), DEPTH).is_ok());
+}
+
+#[test]
 fn m9_half_an_emoji_in_a_result_passes_and_in_a_request_does_not() {
     let text =
         r#"{"jsonrpc":"2.0","id":1,"result":{"a":"x\ud83d","b":"\ud83d\u0041","c":"\ude00"}}"#;

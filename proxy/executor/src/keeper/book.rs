@@ -106,6 +106,14 @@ fn queue(recorder: &Recorder, drafts: Vec<Draft>) {
     }
 }
 
+/// Queues a `settings` entry when executor.json is not the one that was recorded last.
+pub fn note_settings(recorder: &Recorder, folder: &Folder) {
+    if let Some(chore) = settings_changed(folder) {
+        queue(recorder, chore.drafts);
+        (chore.done)();
+    }
+}
+
 /// The chores of a running process: counts of early refusals, minute by minute, and settings found changed.
 pub fn chores(folder: &Folder, store: &Arc<SharedStore>, process: &Arc<Process>) -> Chores {
     let (folder, store, process) = (folder.clone(), Arc::clone(store), process.name().to_owned());
@@ -177,7 +185,7 @@ fn settings_changed(folder: &Folder) -> Option<Chore> {
         return None;
     }
     let draft = Draft::new(entries::Settings {
-        by: "found changed".to_owned(),
+        by: "unknown".to_owned(),
         hash: entries::Hash(digest),
     });
     Some(Chore {

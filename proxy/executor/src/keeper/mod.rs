@@ -20,7 +20,9 @@ use tokio::sync::watch;
 use crate::folder::Folder;
 use crate::ids;
 use crate::problem::Problem;
-use crate::relay::gatekeeper::{CallUpstream, Extent, GatedCall, GatedList, Gatekeeper, Listed};
+use crate::relay::gatekeeper::{
+    CallUpstream, Extent, GatedCall, GatedList, Gatekeeper, Listed, Reach,
+};
 use crate::settings::{Name, Pages, State, Watch, may_use};
 
 pub use opened::{Opened, sources};
@@ -154,6 +156,9 @@ impl Keeper {
             Ok(opened) => opened,
             Err(problem) => return refused(request_id, cannot_open(&problem)),
         };
+        if let State::Broken(problem) = &self.watch.now().state {
+            return refused(request_id, broken(problem));
+        }
         let judged = self.judged(&opened);
         let request = match self.request(&opened, Arc::clone(&request_id), call.target) {
             Ok(request) => Request {
@@ -232,25 +237,16 @@ impl Gatekeeper for Keeper {
             .learn(pages);
     }
 
-    fn closed(&self) -> Option<Refusal> {
+    fn closed(&self, reach: Reach) -> Option<Refusal> {
         let snapshot = self.watch.now();
         let settings = match &snapshot.state {
             State::Ready(settings) => settings,
             State::Off(_) => {
                 let next = "Stop here; tell the person that `countersign on` switches it on again.";
-                return Some(closed(
-                    Code::ApiDisabled,
-                    "the person switched the executor off",
-                    next,
-                ));
+                let sentence = "the person switched the executor off";
+                return Some(closed(Code::ApiDisabled, sentence, next));
             }
-            State::Broken(problem) => {
-                let sentence = "the executor's settings cannot be used, so nothing is open";
-                let next = "Tell the person to run `countersign doctor`.";
-                return Some(
-                    closed(Code::ApiDisabled, sentence, next).because(problem.to_string()),
-                );
-            }
+            State::Broken(problem) => return Some(broken(problem)),
         };
         let next = "Tell the person; nothing can be done from here.";
         let Some(agent) = settings.agent(self.agent.as_str()) else {
@@ -260,14 +256,41 @@ impl Gatekeeper for Keeper {
                 next,
             ));
         };
-        match settings.server(&self.server) {
-            Some(server) if server.entry.enabled.0 && may_use(agent, &self.server) => None,
-            _ => Some(closed(
+        let server = settings
+            .server(&self.server)
+            .filter(|server| server.entry.enabled.0 && may_use(agent, &self.server));
+        if server.is_none() {
+            return Some(closed(
                 Code::ModuleDisabled,
                 "this server is not open to this agent",
                 next,
-            )),
+            ));
         }
+        if reach == Reach::Opening {
+            return None;
+        }
+        if !settings.executor.development {
+            let sentence = "no permission is signed yet, so nothing is open";
+            return Some(closed(
+                Code::Forbidden,
+                sentence,
+                "Tell the person that a permission must be signed first.",
+            ));
+        }
+        let scope = format!("{}:read", self.server);
+        let held = agent
+            .entry
+            .scopes
+            .as_ref()
+            .is_none_or(|scopes| scopes.contains(&scope));
+        (!held).then(|| {
+            closed(
+                Code::Forbidden,
+                "this needs a scope that the key does not have",
+                next,
+            )
+            .with("scope", scope.into())
+        })
     }
 
     fn call(
@@ -322,6 +345,14 @@ fn refused(request_id: Arc<str>, refusal: Refusal) -> Answer {
         outcome: Outcome::Refused(Box::new(refusal)),
         rate: None,
     }
+}
+
+/// The settings cannot be used. Said as it is: nobody switched anything off.
+fn broken(problem: &Problem) -> Refusal {
+    let sentence = "the executor's settings cannot be used, so nothing is open";
+    let next =
+        "Tell the person to run `countersign doctor`, which says what is wrong with executor.json.";
+    closed(Code::ApiDisabled, sentence, next).because(problem.to_string())
 }
 
 fn closed(code: Code, sentence: &str, next: &str) -> Refusal {

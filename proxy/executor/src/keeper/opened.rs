@@ -24,6 +24,7 @@ const KEEP_LIMIT: u64 = 1 << 20;
 
 /// Everything that must be open before a call can be judged.
 pub struct Opened {
+    folder: Folder,
     store: Arc<SharedStore>,
     port: BookPort,
     recorder: Recorder,
@@ -75,6 +76,7 @@ impl Opened {
             VaultKey::from_bytes(*vault),
         )?;
         Ok(Self {
+            folder: folder.clone(),
             store,
             port: BookPort::new(recorder.clone(), process.name()),
             recorder,
@@ -83,6 +85,11 @@ impl Opened {
             values,
             _process: process,
         })
+    }
+
+    /// The executor's folder.
+    pub fn folder(&self) -> &Folder {
+        &self.folder
     }
 
     /// The gate's store.

@@ -80,6 +80,14 @@ impl Shelf {
     }
 
     fn build(&mut self, snapshot: &Snapshot, opened: &Opened, agent: &str) -> Judged {
+        // Before anything is judged by them: what happens under these settings stands after them in the book.
+        if self
+            .judged
+            .as_ref()
+            .is_none_or(|judged| judged.generation != snapshot.generation)
+        {
+            book::note_settings(opened.recorder(), opened.folder());
+        }
         let facts = facts(snapshot, opened);
         let catalog = facts
             .server(&self.server)

@@ -14,7 +14,6 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, getsid, kill_process_group, setsid};
 
 use super::GuardianProgram;
@@ -33,7 +32,7 @@ impl Guardian {
     /// # Errors
     /// No pipe or no thread can be had.
     pub fn start(program: GuardianProgram) -> io::Result<Self> {
-        let (reading, writing) = pipe_with(PipeFlags::CLOEXEC)?;
+        let (reading, writing) = io::pipe()?;
         let start = move || {
             let mut command = Command::new(&program.program);
             command.arg0("countersign-guardian");
@@ -56,7 +55,7 @@ impl Guardian {
             .stack_size(64 * 1024);
         let starting = thread.spawn(start)?;
         Ok(Self {
-            pipe: Arc::new(writing),
+            pipe: Arc::new(writing.into()),
             starting: Arc::new(Mutex::new(Some(starting))),
         })
     }

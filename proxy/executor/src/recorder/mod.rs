@@ -145,9 +145,18 @@ impl Recorder {
     ) -> Result<(), Stopped> {
         match self.push(drafts, bytes, when)? {
             None => Ok(()),
-            Some(waiting) => waiting
-                .await
-                .unwrap_or_else(|_| Err(Stopped("the book's writer ended".into()))),
+            Some(waiting) => match tokio::time::timeout(PATIENCE, waiting).await {
+                Ok(answer) => {
+                    answer.unwrap_or_else(|_| Err(Stopped("the book's writer ended".into())))
+                }
+                Err(_) => Err(Stopped(
+                    format!(
+                        "the book did not take the entry within {} s: another process holds it",
+                        PATIENCE.as_secs()
+                    )
+                    .into(),
+                )),
+            },
         }
     }
 

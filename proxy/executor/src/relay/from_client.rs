@@ -7,6 +7,7 @@ use countersign_gate::Code;
 use countersign_gate::json::member;
 use countersign_gate::request::ClientFacts;
 
+use super::gatekeeper::Reach;
 use super::lifecycle;
 use super::methods::Handling;
 use super::session::{Acknowledged, Request, Session, Stage};
@@ -190,9 +191,13 @@ impl Session {
         } else {
             Era::Legacy
         };
-        if handling == Handling::Pass
+        let reach = match handling {
+            Handling::Opening | Handling::List => Reach::Opening,
+            _ => Reach::Server,
+        };
+        if handling != Handling::Gated
             && method != "ping"
-            && let Some(refusal) = self.gatekeeper.closed()
+            && let Some(refusal) = self.gatekeeper.closed(reach)
         {
             let asked = shape::Asked {
                 raw_id: raw_id.to_vec(),

@@ -55,6 +55,15 @@ pub struct Listed {
     pub rate: Option<RateState>,
 }
 
+/// What an undecided request is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// To open the session or to see tools, which the gate filters.
+    Opening,
+    /// Anything that reaches into the server.
+    Server,
+}
+
 /// Decides. Its futures are driven to their end, whatever the client does.
 pub trait Gatekeeper: Send + Sync {
     /// Takes the pages of the server's whole list as received, before any call of a tool is asked about and whenever they were read anew.
@@ -69,8 +78,8 @@ pub trait Gatekeeper: Send + Sync {
     ) -> Pending<'static, Answer>;
 
     /// Why nothing at all is open now: switched off, unusable settings, an agent or server that is gone. Asked before every request
-    /// that is not decided by [`Gatekeeper::call`] or [`Gatekeeper::list`], which judge that themselves.
-    fn closed(&self) -> Option<Refusal>;
+    /// that [`Gatekeeper::call`] does not decide.
+    fn closed(&self, reach: Reach) -> Option<Refusal>;
 
     /// One list.
     fn list(self: Arc<Self>, list: GatedList) -> Pending<'static, Listed>;

@@ -44,10 +44,50 @@ impl std::fmt::Debug for ChildSpec {
     }
 }
 
-/// The environment of a server: what the client gave us, without what is ours (`COUNTERSIGN_*`), then what the server's entry says.
-///
-/// A client passes its servers a handful of variables on purpose; a server behind us gets the same ones. `PATH` is completed at the
-/// start, and only when the command is not found through the one given.
+/// The variables a server gets from our own environment: those MCP clients give their servers, and where language, time zone and
+/// temporary files are. Everything else, credentials of other programs above all, comes from the server's entry or not at all.
+const INHERITED: &[&str] = if cfg!(windows) {
+    &[
+        "APPDATA",
+        "COMSPEC",
+        "HOMEDRIVE",
+        "HOMEPATH",
+        "LOCALAPPDATA",
+        "NUMBER_OF_PROCESSORS",
+        "OS",
+        "PATH",
+        "PATHEXT",
+        "PROCESSOR_ARCHITECTURE",
+        "PROGRAMDATA",
+        "PROGRAMFILES",
+        "SYSTEMDRIVE",
+        "SYSTEMROOT",
+        "TEMP",
+        "TMP",
+        "USERNAME",
+        "USERPROFILE",
+        "WINDIR",
+    ]
+} else {
+    &[
+        "HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER",
+    ]
+};
+
+fn is_inherited(name: &std::ffi::OsStr) -> bool {
+    let name = name.to_string_lossy();
+    name.starts_with("LC_")
+        || INHERITED.iter().any(|known| {
+            if cfg!(windows) {
+                name.eq_ignore_ascii_case(known)
+            } else {
+                name == *known
+            }
+        })
+}
+
+/// The environment of a server: a handful of our own variables ([`INHERITED`]), then what the server's entry says. `PATH` is completed
+/// at the start, and only when the command is not found through the one given.
 #[must_use]
 pub fn environment(
     ours: impl IntoIterator<Item = (OsString, OsString)>,
@@ -55,7 +95,7 @@ pub fn environment(
 ) -> Vec<(OsString, OsString)> {
     let mut all: Vec<(OsString, OsString)> = ours
         .into_iter()
-        .filter(|(name, _)| !name.to_string_lossy().starts_with("COUNTERSIGN_"))
+        .filter(|(name, _)| is_inherited(name))
         .collect();
     for (name, value) in entry {
         all.retain(|(existing, _)| *existing != name);
@@ -243,5 +283,34 @@ async fn drain(mut stream: impl AsyncRead + Unpin, diagnostics: Diagnostics) {
         if ended {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_gets_what_clients_give_and_what_its_entry_says() {
+        let pair = |(name, value): (&str, &str)| (OsString::from(name), OsString::from(value));
+        let ours = [
+            ("PATH", "/bin"),
+            ("LC_ALL", "C"),
+            ("AWS_SECRET_ACCESS_KEY", "x"),
+            ("COUNTERSIGN_DIR", "d"),
+            ("TZ", "UTC"),
+        ];
+        let entry = [("TOKEN", "t"), ("TZ", "CET")];
+        let got = environment(ours.map(pair), entry.map(pair));
+        assert_eq!(
+            got,
+            [
+                ("PATH", "/bin"),
+                ("LC_ALL", "C"),
+                ("TOKEN", "t"),
+                ("TZ", "CET")
+            ]
+            .map(pair)
+        );
     }
 }

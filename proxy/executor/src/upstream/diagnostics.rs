@@ -15,6 +15,8 @@ const RING_LINES: usize = 40;
 const LINE_BYTES: usize = 2_000;
 /// A log file this long becomes `<name>.log.1`, and the one before is gone.
 const LOG_BYTES: u64 = 4 * 1024 * 1024;
+/// A shorter value would blot out ordinary words.
+const SHORTEST_SECRET: usize = 4;
 /// Lines echoed to our stderr per [`ECHO_WINDOW`].
 const ECHO_LINES: u32 = 200;
 const ECHO_WINDOW: Duration = Duration::from_secs(10);
@@ -33,6 +35,8 @@ struct State {
     window: Instant,
     echoed: u32,
     suppressed: u64,
+    /// Values that are never written down, whoever says them.
+    hidden: Vec<zeroize::Zeroizing<String>>,
 }
 
 /// Which of the server's streams, or we ourselves, said it.
@@ -66,6 +70,7 @@ impl Diagnostics {
             window: Instant::now(),
             echoed: 0,
             suppressed: 0,
+            hidden: Vec::new(),
         };
         Self {
             server: server.into(),
@@ -82,10 +87,11 @@ impl Diagnostics {
 
     /// Takes whole lines of one stream: log, ring, echo. Control characters are made visible first.
     pub fn lines<'a>(&self, source: Source, lines: impl IntoIterator<Item = &'a [u8]>) {
-        let lines: Vec<String> = lines.into_iter().map(printable).collect();
+        let mut lines: Vec<String> = lines.into_iter().map(printable).collect();
         if lines.is_empty() {
             return;
         }
+        self.mask(&mut lines);
         self.append(source, &lines);
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         for line in lines {
@@ -96,6 +102,31 @@ impl Diagnostics {
                 state.ring.pop_front();
             }
             state.ring.push_back(line);
+        }
+    }
+
+    /// From now on these values appear as `[secret]`: a server may print the credential it was started with.
+    pub fn hide<'a>(&self, values: impl IntoIterator<Item = &'a str>) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        for value in values
+            .into_iter()
+            .filter(|value| value.len() >= SHORTEST_SECRET)
+        {
+            if !state.hidden.iter().any(|hidden| hidden.as_str() == value) {
+                state.hidden.push(value.to_owned().into());
+            }
+        }
+    }
+
+    fn mask(&self, lines: &mut [String]) {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        for value in &state.hidden {
+            for line in lines
+                .iter_mut()
+                .filter(|line| line.contains(value.as_str()))
+            {
+                *line = line.replace(value.as_str(), "[secret]");
+            }
         }
     }
 
@@ -242,6 +273,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_credential_a_server_prints_is_written_nowhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let diagnostics = Diagnostics::new("s", Some(folder.path()));
+        diagnostics.hide(["tok-12345", "ab"]);
+        diagnostics.lines(Source::Stderr, [&b"using tok-12345 about ab"[..]]);
+        assert_eq!(diagnostics.last_words(), ["using [secret] about ab"]);
+        let log = std::fs::read_to_string(folder.path().join("s.log")).unwrap();
+        assert!(
+            log.contains("[secret]") && !log.contains("tok-12345"),
+            "{log}"
+        );
+    }
+
+    #[test]
     fn text_for_people_is_neutralised() {
         for (input, expected) in [
             ("plain", "plain"),
@@ -277,6 +322,7 @@ mod tests {
             window: Instant::now(),
             echoed: 0,
             suppressed: 0,
+            hidden: Vec::new(),
         };
         assert_eq!(
             state.echo("s", Source::Stderr, "hello").as_deref(),

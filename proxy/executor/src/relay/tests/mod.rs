@@ -24,7 +24,7 @@ use tokio::io::{
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
-use super::gatekeeper::{CallUpstream, Extent, GatedCall, GatedList, Gatekeeper, Listed};
+use super::gatekeeper::{CallUpstream, Extent, GatedCall, GatedList, Gatekeeper, Listed, Reach};
 use super::{Client, Left, RelaySettings, Running, Starter, run};
 use crate::upstream::child::StartError;
 use crate::upstream::diagnostics::Diagnostics;
@@ -85,7 +85,7 @@ struct TestGate {
 }
 
 impl Gatekeeper for TestGate {
-    fn closed(&self) -> Option<Refusal> {
+    fn closed(&self, _reach: Reach) -> Option<Refusal> {
         None
     }
 
