@@ -1,5 +1,6 @@
 //! The book after real calls: sealed payloads, a changed byte, a cut end, a forged line.
 
+use countersign_tests::hostile::{Hostile, lines};
 use countersign_tests::peers;
 use countersign_tests::world::World;
 use serde_json::json;
@@ -75,6 +76,37 @@ fn payloads_are_sealed_and_a_flipped_byte_is_found() {
     }
     std::fs::write(&journal, whole).expect("written");
     world.must(&["book", "verify"]);
+}
+
+#[test]
+fn b12_a_write_runs_only_once_its_entry_is_signed_in_the_journal() {
+    let world = World::new();
+    let (journal, witnessed) = (world.dir().join("book/journal"), world.path("witnessed"));
+    let hostile = Hostile::new(
+        &world,
+        "s",
+        &json!({"journal": journal, "witnessed": witnessed}),
+    );
+    world.server("s", &hostile.command);
+    world.agent("a");
+    world.unlimited();
+    let mut client = world.connect();
+    for _ in 0..5 {
+        client.call("constant", &json!({}));
+    }
+    let asked: Vec<_> = (0..40)
+        .map(|_| client.ask_call("constant", &json!({})))
+        .collect();
+    for id in &asked {
+        client.answer(id);
+    }
+    assert!(client.close().success());
+    let seen = lines(&witnessed);
+    assert_eq!(seen.len(), 45);
+    for (ran, signed) in seen.iter().enumerate() {
+        let signed: usize = signed.parse().expect("a number");
+        assert!(signed > ran, "call {ran} ran while {signed} were signed");
+    }
 }
 
 #[test]
