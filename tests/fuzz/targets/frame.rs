@@ -15,7 +15,11 @@ const LIMIT: usize = 48;
 struct Pieces<'a>(&'a [u8], usize);
 
 impl AsyncRead for Pieces<'_> {
-    fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
         let count = self.1.min(self.0.len()).min(buffer.remaining());
         let (now, later) = self.0.split_at(count);
         buffer.put_slice(now);
@@ -32,14 +36,18 @@ enum Read {
 }
 
 fn lines(data: &[u8], step: usize) -> Vec<Read> {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .expect("a runtime");
     runtime.block_on(async {
         let mut reader = LineReader::new(Pieces(data, step), LIMIT);
         let mut found = Vec::new();
         while let Some(line) = reader.next().await.expect("memory does not fail") {
             found.push(match line {
                 Line::Whole(line) => Read::Whole(line.to_vec()),
-                Line::TooLong { skimmed, bytes } => Read::TooLong(bytes, skimmed.id, skimmed.method),
+                Line::TooLong { skimmed, bytes } => {
+                    Read::TooLong(bytes, skimmed.id, skimmed.method)
+                }
                 Line::Partial(line) => Read::Partial(line.to_vec()),
             });
         }
@@ -55,14 +63,20 @@ fuzz_target!(|data: &[u8]| {
             Read::TooLong(bytes, id, _) => {
                 assert!(*bytes > LIMIT as u64);
                 if let Some(id) = id {
-                    assert!(serde_json::from_str::<serde_json::Value>(id).is_ok(), "the id `{id}` is JSON");
+                    assert!(
+                        serde_json::from_str::<serde_json::Value>(id).is_ok(),
+                        "the id `{id}` is JSON"
+                    );
                 }
             }
             Read::Partial(_) => {}
         }
     }
     let ends = data.iter().filter(|byte| **byte == b'\n').count();
-    let finished = whole.iter().filter(|line| !matches!(line, Read::Partial(_))).count();
+    let finished = whole
+        .iter()
+        .filter(|line| !matches!(line, Read::Partial(_)))
+        .count();
     assert!(finished >= ends, "every line's end ends a line");
     for step in [1, 7, LIMIT] {
         assert_eq!(lines(data, step), whole, "in pieces of {step}");

@@ -13,7 +13,8 @@ fuzz_target!(|data: &[u8]| {
             let shown = effective_document(&settings);
             let text = render(&shown);
             assert!(!text.is_empty());
-            let document: serde_json::Value = serde_json::from_slice(data).expect("stricter than serde_json");
+            let document: serde_json::Value =
+                serde_json::from_slice(data).expect("stricter than serde_json");
             let again = render(&document);
             check_bytes(path, &again).expect("written as read, it is accepted");
         }
