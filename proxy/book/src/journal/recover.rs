@@ -57,6 +57,7 @@ impl Writer {
         }
         let lock = LockFile::open(layout.lock())?;
         let held = lock.lock()?;
+        lock.check()?;
         let Some(first) = layout.segments()?.last().copied() else {
             return Err(BookError::NotABook {
                 path: dir.to_owned(),
@@ -88,6 +89,7 @@ impl Writer {
             vkey,
             vault_key: vault,
             vault: None,
+            vault_length: 0,
             unsynced: recent.stored.iter().map(|stored| stored.at.seg).collect(),
             sources,
             options,

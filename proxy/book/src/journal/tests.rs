@@ -983,3 +983,99 @@ fn unknown_versions_and_kinds_are_hashed_and_counted() {
         4
     );
 }
+
+#[test]
+fn a_book_that_is_taken_away_from_an_open_writer_takes_no_more() {
+    type Act = fn(&Path);
+    let cases: [(&str, Act); 9] = [
+        ("journal unlinked", |book| {
+            std::fs::remove_file(segment(book)).unwrap();
+        }),
+        ("journal replaced", |book| replaced(&segment(book))),
+        ("journal overwritten by something longer", |book| {
+            let length = std::fs::metadata(segment(book)).unwrap().len() as usize;
+            std::fs::write(segment(book), vec![b'x'; length + 500]).unwrap();
+        }),
+        ("lock replaced", |book| replaced(&book.join("LOCK"))),
+        ("lock unlinked", |book| {
+            std::fs::remove_file(book.join("LOCK")).unwrap();
+        }),
+        ("vault unlinked", |book| {
+            std::fs::remove_dir_all(book.join("vault")).unwrap();
+        }),
+        ("vault replaced", |book| {
+            replaced(&Layout::new(book).vault_segment(0));
+        }),
+        ("vault cut", |book| {
+            std::fs::write(Layout::new(book).vault_segment(0), b"").unwrap();
+        }),
+        ("folder moved", |book| {
+            std::fs::rename(book, book.with_extension("away")).unwrap();
+        }),
+    ];
+    for (what, act) in cases {
+        let folder = folder();
+        let mut writer = open(&folder.book, "p1");
+        writer.commit(vec![draft(1, "p1")]).unwrap();
+        writer.commit(vec![outcome(1)]).unwrap();
+        act(&folder.book);
+        let error = writer.commit(vec![draft(2, "p1")]).unwrap_err();
+        assert!(
+            matches!(error, BookError::Gone { .. } | BookError::Damaged(_)),
+            "{what}: {error}"
+        );
+        assert_eq!(error.exit_code(), 31, "{what}");
+        assert!(
+            matches!(
+                writer.commit(vec![draft(3, "p1")]),
+                Err(BookError::Poisoned { .. })
+            ),
+            "{what}"
+        );
+    }
+}
+
+fn replaced(path: &Path) {
+    let copy = path.with_extension("copy");
+    std::fs::copy(path, &copy).unwrap();
+    std::fs::rename(&copy, path).unwrap();
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_that_is_not_regular_is_refused_and_never_waited_for() {
+    for name in ["BOOK", "LOCK", "segment", "vault", "pending"] {
+        let folder = folder();
+        drop(open(&folder.book, "p1"));
+        let layout = Layout::new(&folder.book);
+        let path = match name {
+            "BOOK" => layout.book(),
+            "LOCK" => layout.lock(),
+            "segment" => segment(&folder.book),
+            "vault" => layout.vault_segment(0),
+            _ => layout.quarantine().join("pending"),
+        };
+        let _ = std::fs::remove_file(&path);
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        let opened = open_with(&folder.book, 1, options("p2"))
+            .map(|mut writer| writer.commit(vec![draft(1, "p2")]).map(drop));
+        let error = match opened {
+            Ok(committed) => committed.unwrap_err(),
+            Err(error) => error,
+        };
+        assert!(
+            error.to_string().contains("not a regular file"),
+            "{name}: {error}"
+        );
+        let verified = verify(&folder.book, &VerifyOptions::default());
+        match name {
+            "BOOK" | "segment" => {
+                let error = verified.unwrap_err();
+                assert!(error.to_string().contains("not a regular file"), "{name}");
+                assert_eq!(error.exit_code(), 2);
+            }
+            _ => drop(verified.unwrap()),
+        }
+    }
+}
