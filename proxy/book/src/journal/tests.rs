@@ -1079,3 +1079,59 @@ fn a_file_that_is_not_regular_is_refused_and_never_waited_for() {
         }
     }
 }
+
+#[test]
+fn a_start_excuses_no_payload_of_an_acknowledged_batch() {
+    type Act = fn(&Path, usize);
+    let cases: [(&str, Act, usize); 4] = [
+        (
+            "cut down to the first batch",
+            |vault, first| {
+                let bytes = std::fs::read(vault).unwrap();
+                std::fs::write(vault, &bytes[..first - 20]).unwrap();
+            },
+            1,
+        ),
+        (
+            "an object of the first batch zeroed",
+            |vault, first| {
+                let mut bytes = std::fs::read(vault).unwrap();
+                bytes[32..first].fill(0);
+                std::fs::write(vault, bytes).unwrap();
+            },
+            0,
+        ),
+        (
+            "foreign bytes",
+            |vault, first| {
+                let mut bytes = std::fs::read(vault).unwrap();
+                bytes[first..].fill(b'x');
+                std::fs::write(vault, bytes).unwrap();
+            },
+            0,
+        ),
+        (
+            "deleted",
+            |vault, _| std::fs::remove_file(vault).unwrap(),
+            0,
+        ),
+    ];
+    for (what, act, excused) in cases {
+        let folder = folder();
+        let mut writer = open(&folder.book, "p1");
+        writer.commit(vec![draft(1, "p1")]).unwrap();
+        let vault = Layout::new(&folder.book).vault_segment(0);
+        let first = std::fs::metadata(&vault).unwrap().len() as usize;
+        writer.commit(vec![draft(2, "p1")]).unwrap();
+        drop(writer);
+        act(&vault, first);
+        let opened = open(&folder.book, "p2");
+        let missing = opened.recovery().map_or(0, |recovery| recovery.missing);
+        assert_eq!(missing, excused, "{what}");
+        assert_eq!(
+            check(&folder.book).verdict(),
+            Verdict::PayloadMissing,
+            "{what}"
+        );
+    }
+}
