@@ -1135,3 +1135,54 @@ fn a_start_excuses_no_payload_of_an_acknowledged_batch() {
         );
     }
 }
+
+#[test]
+fn payloads_that_were_changed_are_found_with_the_vault_key_and_not_claimed_without_it() {
+    let folder = folder();
+    let mut writer = open(&folder.book, "p1");
+    writer.commit(vec![draft(1, "p1"), outcome(1)]).unwrap();
+    drop(writer);
+    let keyed = VerifyOptions {
+        vault: Some(VaultKey::from_bytes(KEK)),
+        ..VerifyOptions::default()
+    };
+    let whole = verify(&folder.book, &keyed).unwrap();
+    assert_eq!((whole.verdict(), whole.opened), (Verdict::Ok, 2));
+    assert_eq!(whole.unopened(), "");
+    let other = VerifyOptions {
+        vault: Some(VaultKey::from_bytes([1; 32])),
+        ..VerifyOptions::default()
+    };
+    let refused = verify(&folder.book, &other).unwrap();
+    assert_eq!(
+        (refused.verdict(), refused.opened),
+        (Verdict::PayloadChanged, 0)
+    );
+
+    let vault = Layout::new(&folder.book).vault_segment(0);
+    let mut bytes = std::fs::read(&vault).unwrap();
+    let last = bytes.len() - 5;
+    bytes[last] ^= 1;
+    std::fs::write(&vault, bytes).unwrap();
+    let changed = verify(&folder.book, &keyed).unwrap();
+    assert_eq!(changed.verdict(), Verdict::PayloadChanged);
+    assert_eq!((changed.verdict().exit_code(), changed.opened), (30, 1));
+    assert_eq!((changed.findings.len(), changed.findings[0].index), (1, 2));
+    let keyless = check(&folder.book);
+    assert_eq!(keyless.verdict(), Verdict::Ok);
+    assert!(keyless.sentence().contains("2 stored payloads"));
+    assert!(keyless.sentence().contains("needs the vault's key"));
+}
+
+#[test]
+fn a_second_outcome_is_a_note() {
+    let folder = folder();
+    let mut writer = open(&folder.book, "p1");
+    writer.commit(vec![draft(1, "p1"), outcome(1)]).unwrap();
+    writer.commit(vec![outcome(1)]).unwrap();
+    let report = check(&folder.book);
+    assert_eq!(report.verdict(), Verdict::Ok);
+    let found: Vec<_> = report.findings.iter().map(|f| (f.kind, f.index)).collect();
+    assert_eq!(found, [(FindingKind::SecondOutcome, 3)]);
+    assert!(report.findings[0].what.contains(id(1).as_str()));
+}
