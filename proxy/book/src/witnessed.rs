@@ -152,8 +152,8 @@ impl<'a> Witnessed<'a> {
     }
 
     /// A call's end is stated once.
-    fn close(&mut self, index: u64, call: CallId) {
-        if self.open.remove(&call) {
+    fn close(&mut self, index: u64, call: &CallId) {
+        if self.open.remove(call) {
             return;
         }
         if self.notes.len() == MAX_NOTES {
@@ -227,7 +227,7 @@ impl Sink for Witnessed<'_> {
                     }
                 }
                 Fact::Opened(call) => drop(self.open.insert(call.call)),
-                Fact::Closed(call) => self.close(index, call),
+                Fact::Closed(call) => self.close(index, &call),
                 Fact::Stored(_) => {}
             }
         }
