@@ -129,8 +129,11 @@ fn verified_text(dir: &Path, found: &Verified, verdict: Verdict) -> String {
     };
     let headline = match verdict {
         Verdict::Ok => format!(
-            "the book is whole and signed: {} entries, {} checkpoints, {} payloads",
-            found.size, found.checkpoints, found.payloads
+            "the book is whole and signed: {} entries, {} checkpoints, {} payloads{}",
+            found.size,
+            found.checkpoints,
+            found.payloads,
+            found.unopened()
         ),
         Verdict::UnsignedTail => format!(
             "the book is whole and signed up to entry {}; what follows is not signed (a crash, or lines put in by hand)",
@@ -138,6 +141,9 @@ fn verified_text(dir: &Path, found: &Verified, verdict: Verdict) -> String {
         ),
         Verdict::PayloadMissing => {
             "the record is whole, but kept content is missing without a word about it".to_owned()
+        }
+        Verdict::PayloadChanged => {
+            "the record is whole, but kept content is not what its entries commit to".to_owned()
         }
         Verdict::Changed => format!(
             "the book was changed; the first bad place is named above; {} entries before it are as they were signed",
@@ -175,6 +181,7 @@ fn verified_json(dir: &Path, found: &Verified, verdict: Verdict) -> Value {
         Verdict::Ok => "ok",
         Verdict::UnsignedTail => "unsigned_tail",
         Verdict::PayloadMissing => "payload_missing",
+        Verdict::PayloadChanged => "payload_changed",
         Verdict::Changed => "changed",
         Verdict::Replaced => "replaced",
         Verdict::Unverifiable => "unverifiable",
@@ -183,7 +190,7 @@ fn verified_json(dir: &Path, found: &Verified, verdict: Verdict) -> Value {
         "path": dir.display().to_string(), "verdict": verdict_word, "exit": verdict.exit_code(), "origin": found.origin.as_str(), "vkey": found.vkey,
         "reference": match found.reference { Reference::Pinned => "pinned", Reference::None => "none" },
         "size": found.size, "root": found.root.to_string(), "checkpoints": found.checkpoints, "segments": found.segments, "bytes": found.bytes,
-        "open_calls": found.open_calls, "not_understood": found.not_understood, "payloads": found.payloads, "findings": findings, "more": found.more,
+        "open_calls": found.open_calls, "not_understood": found.not_understood, "payloads": found.payloads, "opened": found.opened, "findings": findings, "more": found.more,
     })
 }
 
@@ -193,6 +200,8 @@ fn word(kind: FindingKind) -> &'static str {
         FindingKind::Removed => "removed",
         FindingKind::UnsignedTail => "unsigned tail",
         FindingKind::PayloadMissing => "payload missing",
+        FindingKind::PayloadChanged => "payload changed",
+        FindingKind::SecondOutcome => "note, second outcome",
         FindingKind::PayloadAbsentOnRecord => "payload absent, on record",
         FindingKind::Replaced => "replaced",
         FindingKind::Unverifiable => "unverifiable",

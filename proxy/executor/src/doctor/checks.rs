@@ -162,6 +162,7 @@ pub(super) fn book(context: &Context) -> Vec<Found> {
     let options = VerifyOptions {
         pinned,
         payloads: PayloadCheck::Present,
+        vault: None,
         threads: 1,
     };
     match countersign_book::verify(&dir, &options) {
