@@ -181,7 +181,9 @@ pub fn run(context: &Context, args: &ToolsArgs) -> Result<Report, Problem> {
         .filter(|server| found.get(server.name.as_str()).is_none_or(Vec::is_empty))
         .collect();
     for server in &unseen {
-        text.push_str(&unseen_words(&settings, agent, server)?);
+        let listed = tools.iter().any(|tool| tool.server == server.name.as_str());
+        let which = if listed { "every other" } else { "every" };
+        text.push_str(&unseen_words(&settings, agent, server, which)?);
     }
     if unseen.len() < settings.servers.len() {
         text.push_str(
@@ -202,13 +204,15 @@ fn unseen_words(
     settings: &Settings,
     agent: Option<&Agent>,
     server: &Server,
+    which: &str,
 ) -> Result<String, Problem> {
     let any = one(settings, agent, server, String::new())?;
     let why: Vec<&str> = any.closed.iter().map(|reason| reason.words()).collect();
     let what = match why.is_empty() {
-        true => "every tool of this server is open to the agent as a write until you say otherwise"
-            .to_owned(),
-        false => format!("its other tools are closed: {}", why.join(", ")),
+        true => format!(
+            "{which} tool of this server is open to the agent as a write until you say otherwise"
+        ),
+        false => format!("{which} tool of this server is closed: {}", why.join(", ")),
     };
     Ok(format!(
         "server `{0}` was never looked at: {what}; `countersign server check {0}` lists them\n",
