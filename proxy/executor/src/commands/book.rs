@@ -97,19 +97,21 @@ fn check(context: &Context, args: &VerifyArgs) -> Result<Report, Problem> {
                 "give the whole line, as `book verify` prints it",
             )
         })?;
-    let (pinned, held) = match (given, &args.path) {
+    let own = match args.path {
+        Some(_) => None,
+        None => own_keys(context),
+    };
+    let (pinned, held) = match (given, &own) {
         (Some(vkey), _) => (Some(vkey), Held::Given),
-        (None, Some(_)) => (None, Held::None),
-        (None, None) => {
+        (None, Some((signer, _))) => {
             let reader = Reader::open(&dir).map_err(failed)?;
-            match own_key(context) {
-                Some(signer) => (Some(signer.vkey(&reader.book().origin)), Held::Own),
-                None => (None, Held::None),
-            }
+            (Some(signer.vkey(&reader.book().origin)), Held::Own)
         }
+        (None, None) => (None, Held::None),
     };
     let options = VerifyOptions {
         pinned,
+        vault: own.and_then(|(_, vault)| vault),
         ..VerifyOptions::default()
     };
     let found = verify(&dir, &options).map_err(failed)?;
@@ -124,6 +126,11 @@ fn check(context: &Context, args: &VerifyArgs) -> Result<Report, Problem> {
 
 /// The key this executor signs its book with, where its secret store gives it without asking anybody.
 pub fn own_key(context: &Context) -> Option<Signer> {
+    own_keys(context).map(|(signer, _)| signer)
+}
+
+/// The same, and the key of the vault where the store has it.
+fn own_keys(context: &Context) -> Option<(Signer, Option<VaultKey>)> {
     let settings = context.settings().ok()?;
     let quiet = Context {
         interaction: Interaction::None,
@@ -131,7 +138,11 @@ pub fn own_key(context: &Context) -> Option<Signer> {
     };
     let store = quiet.secrets(&settings).ok()?;
     let secret = store.get(&Account::book_signing()).ok()??;
-    Some(Signer::from_seed(*secret.key()?))
+    let vault = store.get(&Account::book_vault()).ok().flatten();
+    let vault = vault
+        .and_then(|secret| secret.key())
+        .map(|key| VaultKey::from_bytes(*key));
+    Some((Signer::from_seed(*secret.key()?), vault))
 }
 
 fn verified_text(dir: &Path, found: &Verified, verdict: Verdict, held: Held) -> String {

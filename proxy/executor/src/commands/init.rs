@@ -123,16 +123,14 @@ fn draft(context: &Context, args: &InitArgs) -> Result<Draft, Problem> {
             }
             // A file of secrets that holds none yet: the draft says so.
             match fs::remove_file(context.folder.secrets()) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(Problem::new(
-                        "folder",
-                        format!(
-                            "can't remove the empty `{}`: {error}",
-                            context.folder.secrets().display()
-                        ),
-                        "remove it and try again",
-                    ));
-                }
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Problem::new(
+                    "folder",
+                    format!(
+                        "can't remove the empty `{}`: {error}",
+                        context.folder.secrets().display()
+                    ),
+                    "remove it and try again",
+                )),
                 _ => new_draft(context, args),
             }
         }
