@@ -4,13 +4,15 @@
     python3 verify.py FOLDER [VKEY]
 
 FOLDER is the book (it holds the file BOOK). VKEY is the verifier key as known from elsewhere; without it the book's own
-word is taken and the answer says so. Exit: 0 whole and signed, 13 bytes after the last checkpoint, 31 changed, 40 can't
-be verified. The format is in FORMAT.md. The vault is not looked into.
+word is taken and the answer says so. Exit: 0 whole and signed, 13 bytes after the last checkpoint, 30 payloads missing,
+31 changed, 40 can't be verified. The format is in FORMAT.md. Objects of the vault are looked for by their first and last
+bytes; whether the encrypted bytes between were changed only the vault's key tells, and this program has none.
 """
 import base64
 import hashlib
 import json
 import os
+import stat
 import subprocess
 import sys
 import tempfile
@@ -20,6 +22,13 @@ MAX_LINE = 4 << 20
 
 class Flaw(Exception):
     pass
+
+
+def regular(path):
+    """Opens a regular file; a pipe or a device could be waited for without end."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise ValueError(f"{path} is not a regular file")
+    return open(path, "rb")
 
 
 def sha256(*parts):
@@ -120,14 +129,15 @@ def members(data):
 
 class Book:
     def __init__(self, folder, pinned):
-        with open(os.path.join(folder, "BOOK"), encoding="ascii") as file:
-            lines = file.read().split("\n")
+        with regular(os.path.join(folder, "BOOK")) as file:
+            lines = file.read(4096).decode("ascii").split("\n")
         if lines[0] != "countersign book 1":
             raise ValueError("a format this program does not know")
         self.origin = lines[1].removeprefix("origin: ")
         self.key = Key(lines[2].removeprefix("vkey: "))
         if pinned and pinned != self.key.text:
             raise ValueError("the book is not signed by the key given")
+        self.objects, self.absent, self.payloads = os.path.join(folder, "vault"), {}, 0
         self.folder = os.path.join(folder, "journal")
         self.tree, self.last, self.open = Tree(), bytes(32), {}
         self.note, self.checkpoints, self.vault = None, 0, (0, 0)
@@ -175,10 +185,13 @@ class Book:
                 at = entry.get(field, {}).get("at")
                 if at:
                     batch["vault"] = max(batch["vault"], (at["seg"], at["off"] + at["len"]))
+                    batch["stored"].append((entry["i"], field, entry["call"], at))
+        for member in {"book.recovered": ("missing",), "erase": ("targets",)}.get(entry["k"], ()):
+            batch["stated"] += [(target["i"], target["f"]) for target in entry.get(member, [])]
 
     def fresh(self):
         tree = Tree(self.tree.size, self.tree.nodes)
-        return {"tree": tree, "last": self.last, "calls": [], "vault": self.vault}
+        return {"tree": tree, "last": self.last, "calls": [], "vault": self.vault, "stored": [], "stated": []}
 
     def sign(self, encoded, batch):
         size, root = checkpoint(encoded, self.origin, self.key)
@@ -192,8 +205,31 @@ class Book:
                 self.open.pop(call, None)
             else:
                 self.open[call] = opened
+        for index, field, call, at in batch["stored"]:
+            why = self.object(field, call, at)
+            self.payloads += not why
+            if why:
+                self.absent[index, field] = why
+        for target in batch["stated"]:
+            self.absent.pop(target, None)
         self.note = encoded.decode()
         self.checkpoints += 1
+
+    def object(self, field, call, at):
+        """Why the object is not where its entry says; nothing when it is."""
+        names = b"".join(bytes([len(name)]) + name for name in (call.encode(), field.encode()))
+        head = b"CSVOBJ1\n" + at["len"].to_bytes(8, "big") + names
+        try:
+            with regular(os.path.join(self.objects, f"{at['seg']:020}.seg")) as file:
+                file.seek(at["off"])
+                start = file.read(len(head) + 104)
+                file.seek(at["off"] + at["len"] - 16)
+                end = file.read(16)
+        except (OSError, ValueError, OverflowError):
+            return "is not in the vault"
+        if start[: len(head)] != head or len(start) != len(head) + 104 or len(end) != 16 or not any(end):
+            return "is not in the vault"
+        return None if any(start[len(head) :]) else "was erased"
 
     def is_later(self, encoded):
         try:
@@ -204,7 +240,7 @@ class Book:
     def segment(self, first, last):
         """Reads one segment. Answers nothing, or (line, what) of bytes after its last checkpoint."""
         path = os.path.join(self.folder, f"{first:020}.jsonl")
-        with open(path, "rb") as file:
+        with regular(path) as file:
             number, good, end, batch, flaw = 0, 1, 0, self.fresh(), None
             while data := file.readline(MAX_LINE):
                 number += 1
@@ -268,6 +304,13 @@ def main(folder, pinned=None):
         book = Book(folder, pinned)
     except (OSError, ValueError, IndexError) as error:
         return answer(40, f"can't be verified: {error}")
+    try:
+        return read(book, pinned)
+    except (OSError, ValueError) as error:
+        return answer(40, f"can't be verified: {error}")
+
+
+def read(book, pinned):
     tail = None
     while tail is None:
         first, there = book.tree.size, book.segments()
@@ -281,10 +324,16 @@ def main(folder, pinned=None):
     reference = "against the key given" if pinned else "but there is no independent reference"
     root = base64.b64encode(book.tree.root()).decode()
     text = f"{book.tree.size} entries under {book.checkpoints} checkpoints, root {root}: whole and signed, {reference}"
+    if book.payloads:
+        text += f"; {book.payloads} stored payloads are in their places, their encrypted bytes were not checked: that needs the vault's key"
+    if tail and not tail[2]:
+        return answer(31, f"{tail[0]} line {tail[1]}: bytes after the last checkpoint of a segment that was ended")
+    if book.absent:
+        for (index, field), why in sorted(book.absent.items()):
+            print(f"the payload `{field}` of entry {index} {why}, and no entry says so")
+        return answer(30, text)
     if tail:
         path, line, last = tail
-        if not last:
-            return answer(31, f"{path} line {line}: bytes after the last checkpoint of a segment that was ended")
         return answer(13, f"{text}\n{path} line {line}: bytes after the last checkpoint are not signed")
     return answer(0, text)
 

@@ -50,7 +50,13 @@ impl World {
             .prefix("countersign-test-")
             .tempdir()
             .expect("a temporary folder");
-        std::fs::write(folder.path().join("passphrase"), "correct horse\n").expect("written");
+        let passphrase = folder.path().join("passphrase");
+        std::fs::write(&passphrase, "correct horse\n").expect("written");
+        std::fs::set_permissions(
+            &passphrase,
+            std::os::unix::fs::PermissionsExt::from_mode(0o600),
+        )
+        .expect("set");
         std::fs::create_dir(folder.path().join("files")).expect("created");
         Self {
             folder,

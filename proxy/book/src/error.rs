@@ -80,6 +80,20 @@ pub enum BookError {
         /// The size.
         size: u64,
     },
+    /// A file this writer has open is not at its place any more: deleted, moved, replaced. What it would write there
+    /// nobody would find.
+    #[error(
+        "the book was taken away while it was open: `{path}` {found}; nothing is recorded and nothing is acknowledged \
+         from here on; look at the folder with `countersign book verify`, put it back or restore it from its copy, then \
+         restart",
+        path = path.display()
+    )]
+    Gone {
+        /// The file.
+        path: PathBuf,
+        /// What was found at its place, as the rest of a sentence.
+        found: String,
+    },
     /// An earlier write or sync failed; this writer refuses until it is opened anew.
     #[error(
         "the book takes no more entries from this process: an earlier write failed ({why}); restart to recover"
@@ -124,7 +138,7 @@ impl BookError {
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Damaged(_) => 31,
+            Self::Damaged(_) | Self::Gone { .. } => 31,
             Self::Newer { .. } => 40,
             _ => 2,
         }

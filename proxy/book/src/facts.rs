@@ -29,6 +29,9 @@ pub(crate) struct Stored {
     pub target: Target,
     pub call: CallId,
     pub at: At,
+    /// The commitment's text and the payload's bytes, as the entry states them.
+    pub c: String,
+    pub n: u64,
 }
 
 /// Kinds of version 1 that are only described in FORMAT.md until they are written.
@@ -70,6 +73,10 @@ struct View<'a> {
 #[derive(Deserialize)]
 struct Place {
     at: Option<At>,
+    #[serde(default)]
+    c: String,
+    #[serde(default)]
+    n: u64,
 }
 
 /// The facts of an entry, or nothing when its version, its kind or one of these members is not understood.
@@ -90,7 +97,7 @@ pub(crate) fn of(common: &Common<'_>, line: &str) -> Option<Vec<Fact>> {
             (Field::Sent, view.sent),
             (Field::Result, view.result),
         ] {
-            if let Some(at) = place.and_then(|place| place.at) {
+            if let Some(Place { at: Some(at), c, n }) = place {
                 let target = Target {
                     f: field,
                     i: crate::entry::Count(common.i),
@@ -99,6 +106,8 @@ pub(crate) fn of(common: &Common<'_>, line: &str) -> Option<Vec<Fact>> {
                     target,
                     call: call.clone(),
                     at,
+                    c,
+                    n,
                 }));
             }
         }

@@ -43,16 +43,18 @@ pub(crate) struct Line {
 
 impl LockFile {
     pub(crate) fn open(path: PathBuf) -> Result<Self, BookError> {
-        let file = private()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path);
+        let mut options = private();
+        options.read(true).write(true).create(true).truncate(false);
+        let file = regular(&options, &path).map_err(BookError::io("open the lock", &path))?;
         Ok(Self {
-            file: Arc::new(file.map_err(BookError::io("open the lock", &path))?),
+            file: Arc::new(file),
             path,
         })
+    }
+
+    /// Whether the lock taken is the one others find.
+    pub(crate) fn check(&self) -> Result<(), BookError> {
+        check_still(&self.file, &self.path)
     }
 
     /// Waits for the lock.
@@ -72,7 +74,7 @@ impl Drop for Held {
 
 /// Whether nobody holds the lock at this moment. A lock that is not there or can't be taken here counts as free.
 pub(crate) fn lock_is_free(path: &Path) -> bool {
-    let Ok(file) = File::open(path) else {
+    let Ok(file) = regular(OpenOptions::new().read(true), path) else {
         return true;
     };
     !matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock))
@@ -167,12 +169,9 @@ pub(crate) fn copy_new(path: &Path, mut source: impl Read) -> Result<(), BookErr
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".tmp");
     let temporary = path.with_file_name(name);
-    let mut file = private()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .open(&temporary)
-        .map_err(fail("make"))?;
+    let mut options = private();
+    options.write(true).create(true).truncate(true);
+    let mut file = regular(&options, &temporary).map_err(fail("make"))?;
     io::copy(&mut source, &mut file).map_err(fail("write"))?;
     file.sync_all().map_err(fail("sync"))?;
     // Some systems refuse to rename over a file that is open.
@@ -193,15 +192,11 @@ pub(crate) fn sync_dir(path: &Path) -> Result<(), BookError> {
 }
 
 pub(crate) fn open_read(path: &Path) -> Result<File, BookError> {
-    File::open(path).map_err(BookError::io("open", path))
+    regular(OpenOptions::new().read(true), path).map_err(BookError::io("open", path))
 }
 
 pub(crate) fn open_write(path: &Path) -> Result<File, BookError> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(path)
-        .map_err(BookError::io("open", path))
+    regular(OpenOptions::new().read(true).write(true), path).map_err(BookError::io("open", path))
 }
 
 /// The bytes of the file from `start` to `end`.
@@ -220,11 +215,47 @@ pub(crate) fn rename(from: &Path, to: &Path) -> Result<(), BookError> {
 
 /// Opens the file, or nothing when it is not there.
 pub(crate) fn open_if_there(path: &Path) -> Result<Option<File>, BookError> {
-    match File::open(path) {
+    match regular(OpenOptions::new().read(true), path) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(BookError::io("open", path)(error)),
     }
+}
+
+/// Whether the path still leads to the open file.
+///
+/// # Errors
+/// [`BookError::Gone`] when it leads to nothing or to another file.
+pub(crate) fn check_still(file: &File, path: &Path) -> Result<(), BookError> {
+    let gone = |found| BookError::Gone {
+        path: path.to_owned(),
+        found,
+    };
+    let there = match fs::metadata(path) {
+        Ok(there) => there,
+        // A parent that is a file now reads as another kind of error: whatever it is, the file is not found there.
+        Err(error) => return Err(gone(format!("is not there any more ({error})"))),
+    };
+    let open = file.metadata().map_err(BookError::io("look at", path))?;
+    if same_file(&open, &there) {
+        Ok(())
+    } else {
+        Err(gone("is another file now".into()))
+    }
+}
+
+#[cfg(unix)]
+fn same_file(one: &fs::Metadata, other: &fs::Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
+}
+
+/// Without a file's number: made at another moment or of another length is another file.
+#[cfg(not(unix))]
+fn same_file(one: &fs::Metadata, other: &fs::Metadata) -> bool {
+    one.is_file() == other.is_file()
+        && one.len() == other.len()
+        && one.created().ok() == other.created().ok()
 }
 
 pub(crate) fn exists(path: &Path) -> bool {
@@ -290,6 +321,26 @@ pub(crate) fn begin_writing(file: &File, offset: u64, length: u64) {
     );
     #[cfg(not(target_os = "linux"))]
     let _ = (file, offset, length);
+}
+
+/// Opens a regular file and nothing else: opening a pipe waits for its other end, and a device may never end.
+fn regular(options: &OpenOptions, path: &Path) -> io::Result<File> {
+    let strange = || io::Error::other("it is not a regular file");
+    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Err(strange());
+    }
+    // It may be exchanged in between: the open itself must not wait either.
+    let mut options = options.clone();
+    #[cfg(unix)]
+    if let Ok(flags) = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()) {
+        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, flags);
+    }
+    let file = options.open(path)?;
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(strange())
+    }
 }
 
 fn private() -> OpenOptions {

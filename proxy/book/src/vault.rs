@@ -204,6 +204,27 @@ pub(crate) fn look(subject: Subject<'_>, at: At, object: &[u8]) -> Found {
     }
 }
 
+/// Whether a loss of power explains that the object is not there: the file ends before it does, or one of its sectors
+/// is all zero.
+pub(crate) fn is_unwritten(file: &File, at: At) -> std::io::Result<bool> {
+    let Some(end) = at.off.checked_add(at.len.min(LONGEST)) else {
+        return Ok(false);
+    };
+    let (mut offset, mut buffer) = (at.off, [0; SECTOR as usize]);
+    while offset < end {
+        let next = (offset / SECTOR + 1).saturating_mul(SECTOR).min(end);
+        let part = &mut buffer[..(next - offset) as usize];
+        if !files::read_at(file, offset, part)? {
+            return Ok(true);
+        }
+        if part.len() >= 4 && part.iter().all(|byte| *byte == 0) {
+            return Ok(true);
+        }
+        offset = next;
+    }
+    Ok(false)
+}
+
 fn possible(at: At, least: usize) -> bool {
     (least as u64 + 40..=LONGEST).contains(&at.len) && at.off.checked_add(at.len).is_some()
 }

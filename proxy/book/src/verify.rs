@@ -8,6 +8,7 @@ use crate::journal::chain::Chain;
 use crate::journal::layout::{BookFile, Layout};
 use crate::journal::recover::link;
 use crate::journal::scan::{Place, Scan, Tail, Which};
+use crate::key::VaultKey;
 use crate::note::Vkey;
 use crate::origin::Origin;
 use crate::tree::Hash;
@@ -30,6 +31,9 @@ pub struct VerifyOptions {
     pub pinned: Option<Vkey>,
     /// Whether the vault is looked into.
     pub payloads: PayloadCheck,
+    /// The vault's key. With it every object is opened and its commitment recomputed. Without it the check is of head,
+    /// names, length and presence only: nothing but the key tells whether the encrypted bytes are those that were stored.
+    pub vault: Option<VaultKey>,
     /// Threads that check signatures, at least 1.
     pub threads: usize,
 }
@@ -52,6 +56,8 @@ pub enum Verdict {
     UnsignedTail,
     /// The record is whole, a payload is missing without a word about it.
     PayloadMissing,
+    /// The record is whole, a stored payload is not the one it commits to.
+    PayloadChanged,
     /// Something signed was changed, removed, inserted or reordered.
     Changed,
     /// Not the book of the pinned key.
@@ -71,6 +77,12 @@ pub enum FindingKind {
     UnsignedTail,
     /// An object of the vault is not there or is not the entry's.
     PayloadMissing,
+    /// An object of the vault does not open, or holds another payload than the entry commits to. Found with the vault's
+    /// key only.
+    PayloadChanged,
+    /// An outcome of a call that is not open: a note, the verdict does not depend on it. Whoever signed the record
+    /// contradicts itself (two processes may each have ended the call); nothing was changed.
+    SecondOutcome,
     /// A payload whose absence an entry states (`book.recovered`, `erase`).
     PayloadAbsentOnRecord,
     /// The book is of another key than the pinned one.
@@ -119,6 +131,8 @@ pub struct Report {
     pub not_understood: u64,
     /// Payload objects found.
     pub payloads: u64,
+    /// Payload objects opened with the vault's key and found to be what the entries commit to.
+    pub opened: u64,
     /// Findings, the first bad place first; at most 1,000 of them, the rest counted in `more`.
     pub findings: Vec<Finding>,
     /// Findings beyond those listed.
@@ -130,6 +144,7 @@ impl Default for VerifyOptions {
         Self {
             pinned: None,
             payloads: PayloadCheck::Present,
+            vault: None,
             threads: 2,
         }
     }
@@ -142,7 +157,7 @@ impl Verdict {
         match self {
             Self::Ok => 0,
             Self::UnsignedTail => 13,
-            Self::PayloadMissing => 30,
+            Self::PayloadMissing | Self::PayloadChanged => 30,
             Self::Changed => 31,
             Self::Replaced => 35,
             Self::Unverifiable => 40,
@@ -160,6 +175,7 @@ impl Report {
             (FindingKind::Changed, Verdict::Changed),
             (FindingKind::Removed, Verdict::Changed),
             (FindingKind::Unverifiable, Verdict::Unverifiable),
+            (FindingKind::PayloadChanged, Verdict::PayloadChanged),
             (FindingKind::PayloadMissing, Verdict::PayloadMissing),
             (FindingKind::UnsignedTail, Verdict::UnsignedTail),
         ] {
@@ -185,7 +201,10 @@ impl Report {
             }
         };
         match self.verdict() {
-            Verdict::Ok => format!("{entries}, whole and signed, {reference}"),
+            Verdict::Ok => format!(
+                "{entries}, whole and signed, {reference}{}",
+                self.unopened()
+            ),
             Verdict::UnsignedTail => {
                 format!(
                     "{entries}, whole and signed, {reference}; after them lies something that nobody signed"
@@ -194,6 +213,11 @@ impl Report {
             Verdict::PayloadMissing => {
                 format!(
                     "{entries}, whole and signed, {reference}; stored payloads are missing and no entry says why"
+                )
+            }
+            Verdict::PayloadChanged => {
+                format!(
+                    "{entries}, whole and signed, {reference}; stored payloads are not those the entries commit to"
                 )
             }
             Verdict::Changed => {
@@ -205,6 +229,18 @@ impl Report {
             Verdict::Unverifiable => {
                 format!("the book can't be verified by this version beyond its first {entries}")
             }
+        }
+    }
+
+    /// What was not checked, as the end of a sentence.
+    #[must_use]
+    pub fn unopened(&self) -> String {
+        match self.payloads - self.opened.min(self.payloads) {
+            0 => String::new(),
+            n => format!(
+                "; {n} stored payloads are in their places, but whether their encrypted bytes were changed is not \
+                 checked: that needs the vault's key"
+            ),
         }
     }
 
@@ -241,6 +277,7 @@ pub fn verify(dir: &Path, options: &VerifyOptions) -> Result<Report, BookError> 
         open_calls: 0,
         not_understood: 0,
         payloads: 0,
+        opened: 0,
         findings: Vec::new(),
         more: 0,
     };
@@ -259,7 +296,7 @@ pub fn verify(dir: &Path, options: &VerifyOptions) -> Result<Report, BookError> 
         return Ok(report);
     }
     let mut chain = Chain::new(book.origin.clone(), vec![vkey]);
-    let mut seen = Witnessed::new(&layout, &book, options.payloads);
+    let mut seen = Witnessed::new(&layout, &book, options);
     let end = read_all(&layout, options, &mut chain, &mut seen, &mut report)?;
     report.size = chain.size();
     report.root = chain.head.range.root();
@@ -267,6 +304,7 @@ pub fn verify(dir: &Path, options: &VerifyOptions) -> Result<Report, BookError> 
     report.checkpoints = seen.checkpoints;
     report.not_understood = seen.not_understood;
     report.payloads = seen.payloads;
+    report.opened = seen.opened;
     if let Some(finding) = end {
         report.find(finding);
     }
@@ -279,6 +317,9 @@ pub fn verify(dir: &Path, options: &VerifyOptions) -> Result<Report, BookError> 
 }
 
 const MAX_FINDINGS: usize = 1000;
+
+/// Bytes of a tail that are read again while somebody holds the lock and the tail does not change.
+const MAX_REREAD: u64 = 256 << 20;
 
 /// How often a batch that is being written is waited for before it counts as a tail.
 const PATIENCE: u32 = 20_000;
@@ -406,12 +447,13 @@ fn settle(
     mut place: Place,
     seen: &mut Witnessed<'_>,
 ) -> Result<(Place, Option<Tail>), BookError> {
-    let mut before: Option<Tail> = None;
+    let (mut before, mut read): (Option<Tail>, u64) = (None, 0);
     for _ in 0..PATIENCE {
         let free = files::lock_is_free(&layout.lock());
         let tail = scan.advance(chain, &mut place, seen)?;
         // The same tail twice, and nobody held the lock in between: no batch on its way.
-        if tail.is_none() || free && tail == before {
+        read += tail.as_ref().map_or(0, |tail| tail.end - tail.start);
+        if tail.is_none() || free && tail == before || read > MAX_REREAD && tail == before {
             return Ok((place, tail));
         }
         before = tail;

@@ -1,37 +1,45 @@
 //! What verification sees besides the chain: counts, entry 0, payload objects and the absences that are on record.
 //! Refuses to judge the chain itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use crate::entry::Entry;
+use crate::commitment::commit_bytes;
+use crate::entry::{CallId, Entry};
 use crate::facts::{Fact, Stored};
 use crate::files;
 use crate::journal::chain::Leaf;
 use crate::journal::layout::{BookFile, Layout};
 use crate::journal::scan::Sink;
+use crate::key::VaultKey;
 use crate::kinds::{Body, Target};
 use crate::vault::{self, Found, Subject};
-use crate::verify::{Finding, FindingKind, PayloadCheck};
+use crate::verify::{Finding, FindingKind, PayloadCheck, VerifyOptions};
 
 /// Absences kept until the book's end, where their explanation may stand.
 const MAX_ABSENT: usize = 10_000;
+/// Notes kept.
+const MAX_NOTES: usize = 100;
 
 #[derive(Clone)]
 pub(crate) struct Witnessed<'a> {
     pub checkpoints: u64,
     pub not_understood: u64,
     pub payloads: u64,
+    pub opened: u64,
     layout: &'a Layout,
     book: &'a BookFile,
     check: PayloadCheck,
+    key: Option<&'a VaultKey>,
     file: Option<(u64, Option<Rc<File>>)>,
     genesis: Option<&'static str>,
     absent: BTreeMap<Target, Absence>,
     more: u64,
-    unsigned: Vec<Fact>,
+    open: BTreeSet<CallId>,
+    notes: Vec<Finding>,
+    unsigned: Vec<(u64, Fact)>,
     unsigned_not_understood: u64,
 }
 
@@ -39,22 +47,26 @@ pub(crate) struct Witnessed<'a> {
 struct Absence {
     file: PathBuf,
     what: &'static str,
-    on_record: bool,
+    kind: FindingKind,
 }
 
 impl<'a> Witnessed<'a> {
-    pub(crate) fn new(layout: &'a Layout, book: &'a BookFile, check: PayloadCheck) -> Self {
+    pub(crate) fn new(layout: &'a Layout, book: &'a BookFile, options: &'a VerifyOptions) -> Self {
         Self {
             checkpoints: 0,
             not_understood: 0,
             payloads: 0,
+            opened: 0,
             layout,
             book,
-            check,
+            check: options.payloads,
+            key: options.vault.as_ref(),
             file: None,
             genesis: None,
             absent: BTreeMap::new(),
             more: 0,
+            open: BTreeSet::new(),
+            notes: Vec::new(),
             unsigned: Vec::new(),
             unsigned_not_understood: 0,
         }
@@ -70,11 +82,7 @@ impl<'a> Witnessed<'a> {
             what: what.to_owned(),
         });
         let absent = self.absent.into_iter().map(|(target, absence)| Finding {
-            kind: if absence.on_record {
-                FindingKind::PayloadAbsentOnRecord
-            } else {
-                FindingKind::PayloadMissing
-            },
+            kind: absence.kind,
             file: absence.file,
             line: 0,
             index: target.i.0,
@@ -85,32 +93,83 @@ impl<'a> Witnessed<'a> {
                 absence.what
             ),
         });
-        (genesis.into_iter().chain(absent).collect(), self.more)
+        // What counts stands first: a report lists only so many.
+        let (on_record, absent): (Vec<_>, Vec<_>) =
+            absent.partition(|finding| finding.kind == FindingKind::PayloadAbsentOnRecord);
+        let all = genesis.into_iter().chain(absent).chain(on_record);
+        (all.chain(self.notes).collect(), self.more)
     }
 
     fn look(&mut self, stored: Stored) {
         let found = self.find(&stored);
-        let what = match found {
-            Found::Present => {
-                self.payloads += 1;
-                return;
-            }
-            Found::Erased => "was erased",
-            Found::Missing => "is not in the vault",
+        let (kind, what) = match found {
+            Found::Present => match self.key.map(|key| self.open(key, &stored)) {
+                None => {
+                    self.payloads += 1;
+                    return;
+                }
+                Some(None) => {
+                    self.payloads += 1;
+                    self.opened += 1;
+                    return;
+                }
+                Some(Some(what)) => (FindingKind::PayloadChanged, what),
+            },
+            Found::Erased => (FindingKind::PayloadMissing, "was erased"),
+            Found::Missing => (FindingKind::PayloadMissing, "is not in the vault"),
         };
         let file = self.layout.vault_segment(stored.at.seg);
         if self.absent.len() < MAX_ABSENT {
-            self.absent.insert(
-                stored.target,
-                Absence {
-                    file,
-                    what,
-                    on_record: false,
-                },
-            );
+            self.absent
+                .insert(stored.target, Absence { file, what, kind });
         } else {
             self.more += 1;
         }
+    }
+
+    /// Opens the object that was found; what is wrong with it, if anything is.
+    fn open(&self, key: &VaultKey, stored: &Stored) -> Option<&'static str> {
+        let subject = Subject {
+            origin: &self.book.origin,
+            call: &stored.call,
+            field: stored.target.f,
+        };
+        let object = match &self.file {
+            Some((_, Some(file))) => vault::read(file, stored.at).ok().flatten(),
+            _ => None,
+        };
+        let Some(object) = object else {
+            return Some("can't be read from the vault");
+        };
+        match vault::open(key, subject, &object) {
+            Err(_) => Some("was changed in the vault, or the vault's key is not this book's"),
+            Ok((payload, salt)) => {
+                let same = payload.len() as u64 == stored.n
+                    && commit_bytes(&salt, stored.target.f, &stored.call, &payload) == stored.c;
+                (!same).then_some("is not what the entry commits to")
+            }
+        }
+    }
+
+    /// A call's end is stated once.
+    fn close(&mut self, index: u64, call: &CallId) {
+        if self.open.remove(call) {
+            return;
+        }
+        if self.notes.len() == MAX_NOTES {
+            self.more += 1;
+            return;
+        }
+        self.notes.push(Finding {
+            kind: FindingKind::SecondOutcome,
+            file: self.layout.journal(),
+            line: 0,
+            index,
+            what: format!(
+                "the call {} is ended by entry {index} though it is not open there: it has an earlier outcome, or no `call` entry",
+                call.as_str()
+            ),
+        });
     }
 
     fn find(&mut self, stored: &Stored) -> Found {
@@ -136,7 +195,8 @@ impl<'a> Witnessed<'a> {
 impl Sink for Witnessed<'_> {
     fn leaf(&mut self, index: u64, line: &[u8], leaf: Leaf) {
         self.unsigned_not_understood += u64::from(!leaf.understood);
-        self.unsigned.extend(leaf.facts);
+        self.unsigned
+            .extend(leaf.facts.into_iter().map(|fact| (index, fact)));
         if index == 0 {
             let entry = std::str::from_utf8(line)
                 .ok()
@@ -156,15 +216,19 @@ impl Sink for Witnessed<'_> {
     fn sign(&mut self) {
         self.checkpoints += 1;
         self.not_understood += std::mem::take(&mut self.unsigned_not_understood);
-        for fact in std::mem::take(&mut self.unsigned) {
+        for (index, fact) in std::mem::take(&mut self.unsigned) {
             match fact {
                 Fact::Stored(stored) if self.check == PayloadCheck::Present => self.look(stored),
                 Fact::Explained(target) => {
-                    if let Some(absence) = self.absent.get_mut(&target) {
-                        absence.on_record = true;
+                    if let Some(absence) = self.absent.get_mut(&target)
+                        && absence.kind == FindingKind::PayloadMissing
+                    {
+                        absence.kind = FindingKind::PayloadAbsentOnRecord;
                     }
                 }
-                Fact::Stored(_) | Fact::Opened(_) | Fact::Closed(_) => {}
+                Fact::Opened(call) => drop(self.open.insert(call.call)),
+                Fact::Closed(call) => self.close(index, &call),
+                Fact::Stored(_) => {}
             }
         }
     }

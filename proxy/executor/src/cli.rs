@@ -143,7 +143,11 @@ fn run(context: &Context, command: Command) -> Result<commands::Report, Problem>
 fn fail(problem: &Problem, output: Output) -> ExitCode {
     // Where nobody reads, nothing can be said; the exit code still tells.
     let _ = match output {
-        Output::Json => writeln!(std::io::stdout(), "{}", problem.to_json()),
+        Output::Json => writeln!(
+            std::io::stdout(),
+            "{}",
+            commands::spelled(&problem.to_json().to_string())
+        ),
         Output::Text => write!(std::io::stderr(), "{}", problem.to_text()),
     };
     if problem.code == "usage" {
@@ -168,7 +172,11 @@ fn usage(error: &clap::Error, json: bool) -> ExitCode {
             first.trim_start_matches("error: "),
             "see `countersign help`",
         );
-        let _ = writeln!(std::io::stdout(), "{}", problem.to_json());
+        let _ = writeln!(
+            std::io::stdout(),
+            "{}",
+            commands::spelled(&problem.to_json().to_string())
+        );
         return code;
     }
     let _ = error.print();
@@ -226,7 +234,6 @@ mod tests {
             }
         }
         for line in [
-            "server add files",
             "agent add",
             "book show",
             "tool set files t --hidden --shown",

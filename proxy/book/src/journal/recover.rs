@@ -57,6 +57,7 @@ impl Writer {
         }
         let lock = LockFile::open(layout.lock())?;
         let held = lock.lock()?;
+        lock.check()?;
         let Some(first) = layout.segments()?.last().copied() else {
             return Err(BookError::NotABook {
                 path: dir.to_owned(),
@@ -88,6 +89,7 @@ impl Writer {
             vkey,
             vault_key: vault,
             vault: None,
+            vault_length: 0,
             unsynced: recent.stored.iter().map(|stored| stored.at.seg).collect(),
             sources,
             options,
@@ -203,15 +205,17 @@ impl Writer {
         Ok(Some(recovery))
     }
 
-    /// The payloads of the last batches that are not on disk and not on record as absent. A batch is acknowledged only
-    /// after its payloads are synced, so these belong to batches that never were.
+    /// The payloads of the last batch that a loss of power kept from the disk and that are not on record as absent. A
+    /// batch is acknowledged only after its payloads are synced and the next one is written after that, so nothing else
+    /// can excuse an absence: an earlier batch, a deleted segment or foreign bytes stay a finding of verification.
     fn missing_payloads(&mut self, recent: &Recent) -> Result<Vec<Target>, BookError> {
         let (mut missing, mut budget, mut tried, mut opened) = (Vec::new(), READ, 0, false);
-        for stored in recent
+        for (age, stored) in recent
             .stored
             .iter()
             .rev()
-            .filter(|stored| !recent.explained.contains(&stored.target))
+            .enumerate()
+            .filter(|(_, stored)| !recent.explained.contains(&stored.target))
         {
             let path = self.layout.vault_segment(stored.at.seg);
             let subject = Subject {
@@ -219,15 +223,17 @@ impl Writer {
                 call: &stored.call,
                 field: stored.target.f,
             };
-            let found = match files::open_if_there(&path)? {
-                None => Found::Missing,
-                Some(file) if budget < stored.at.len => {
-                    vault::find(&file, subject, stored.at).map_err(BookError::io("read", &path))?
+            let Some(file) = files::open_if_there(&path)? else {
+                continue;
+            };
+            let found = match &file {
+                file if budget < stored.at.len => {
+                    vault::find(file, subject, stored.at).map_err(BookError::io("read", &path))?
                 }
-                Some(file) => {
+                file => {
                     budget -= stored.at.len;
                     let object =
-                        vault::read(&file, stored.at).map_err(BookError::io("read", &path))?;
+                        vault::read(file, stored.at).map_err(BookError::io("read", &path))?;
                     let found = object.as_ref().map_or(Found::Missing, |object| {
                         vault::look(subject, stored.at, object)
                     });
@@ -240,7 +246,10 @@ impl Writer {
                     found
                 }
             };
-            if found == Found::Missing {
+            if found == Found::Missing
+                && age < recent.last
+                && vault::is_unwritten(&file, stored.at).map_err(BookError::io("read", &path))?
+            {
                 missing.push(stored.target.clone());
             }
         }

@@ -50,6 +50,8 @@ pub(crate) trait Sink: Clone {
 pub(crate) struct Recent {
     pub stored: std::collections::VecDeque<Stored>,
     pub explained: std::collections::BTreeSet<Target>,
+    /// How many of `stored`, at its end, are of the last batch.
+    pub last: usize,
     unsigned: Vec<Fact>,
 }
 
@@ -70,7 +72,7 @@ pub(crate) enum Which {
     Last,
 }
 
-/// Payloads remembered: those of batches that a loss of power may have cut.
+/// Payloads remembered at least: to try the vault's key on, and whose segments the next batch syncs.
 const RECENT: usize = 256;
 /// A disk writes whole sectors: one that was not written is all zero.
 const SECTOR: u64 = 512;
@@ -297,14 +299,18 @@ impl Sink for Recent {
     }
 
     fn sign(&mut self) {
+        self.last = 0;
         for fact in self.unsigned.drain(..) {
             match fact {
-                Fact::Stored(stored) => self.stored.push_back(stored),
+                Fact::Stored(stored) => {
+                    self.stored.push_back(stored);
+                    self.last += 1;
+                }
                 Fact::Explained(target) => drop(self.explained.insert(target)),
                 Fact::Opened(_) | Fact::Closed(_) => {}
             }
         }
-        while self.stored.len() > RECENT {
+        while self.stored.len() > RECENT.max(self.last) {
             self.stored.pop_front();
         }
         while self.explained.len() > RECENT {

@@ -983,3 +983,206 @@ fn unknown_versions_and_kinds_are_hashed_and_counted() {
         4
     );
 }
+
+#[test]
+fn a_book_that_is_taken_away_from_an_open_writer_takes_no_more() {
+    type Act = fn(&Path);
+    let cases: [(&str, Act); 9] = [
+        ("journal unlinked", |book| {
+            std::fs::remove_file(segment(book)).unwrap();
+        }),
+        ("journal replaced", |book| replaced(&segment(book))),
+        ("journal overwritten by something longer", |book| {
+            let length = std::fs::metadata(segment(book)).unwrap().len() as usize;
+            std::fs::write(segment(book), vec![b'x'; length + 500]).unwrap();
+        }),
+        ("lock replaced", |book| replaced(&book.join("LOCK"))),
+        ("lock unlinked", |book| {
+            std::fs::remove_file(book.join("LOCK")).unwrap();
+        }),
+        ("vault unlinked", |book| {
+            std::fs::remove_dir_all(book.join("vault")).unwrap();
+        }),
+        ("vault replaced", |book| {
+            replaced(&Layout::new(book).vault_segment(0));
+        }),
+        ("vault cut", |book| {
+            std::fs::write(Layout::new(book).vault_segment(0), b"").unwrap();
+        }),
+        ("folder moved", |book| {
+            std::fs::rename(book, book.with_extension("away")).unwrap();
+        }),
+    ];
+    for (what, act) in cases {
+        let folder = folder();
+        let mut writer = open(&folder.book, "p1");
+        writer.commit(vec![draft(1, "p1")]).unwrap();
+        writer.commit(vec![outcome(1)]).unwrap();
+        act(&folder.book);
+        let error = writer.commit(vec![draft(2, "p1")]).unwrap_err();
+        assert!(
+            matches!(error, BookError::Gone { .. } | BookError::Damaged(_)),
+            "{what}: {error}"
+        );
+        assert_eq!(error.exit_code(), 31, "{what}");
+        assert!(
+            matches!(
+                writer.commit(vec![draft(3, "p1")]),
+                Err(BookError::Poisoned { .. })
+            ),
+            "{what}"
+        );
+    }
+}
+
+fn replaced(path: &Path) {
+    let copy = path.with_extension("copy");
+    std::fs::copy(path, &copy).unwrap();
+    std::fs::rename(&copy, path).unwrap();
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_that_is_not_regular_is_refused_and_never_waited_for() {
+    for name in ["BOOK", "LOCK", "segment", "vault", "pending"] {
+        let folder = folder();
+        drop(open(&folder.book, "p1"));
+        let layout = Layout::new(&folder.book);
+        let path = match name {
+            "BOOK" => layout.book(),
+            "LOCK" => layout.lock(),
+            "segment" => segment(&folder.book),
+            "vault" => layout.vault_segment(0),
+            _ => layout.quarantine().join("pending"),
+        };
+        let _ = std::fs::remove_file(&path);
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        let opened = open_with(&folder.book, 1, options("p2"))
+            .map(|mut writer| writer.commit(vec![draft(1, "p2")]).map(drop));
+        let error = match opened {
+            Ok(committed) => committed.unwrap_err(),
+            Err(error) => error,
+        };
+        assert!(
+            error.to_string().contains("not a regular file"),
+            "{name}: {error}"
+        );
+        let verified = verify(&folder.book, &VerifyOptions::default());
+        match name {
+            "BOOK" | "segment" => {
+                let error = verified.unwrap_err();
+                assert!(error.to_string().contains("not a regular file"), "{name}");
+                assert_eq!(error.exit_code(), 2);
+            }
+            _ => drop(verified.unwrap()),
+        }
+    }
+}
+
+#[test]
+fn a_start_excuses_no_payload_of_an_acknowledged_batch() {
+    type Act = fn(&Path, usize);
+    let cases: [(&str, Act, usize); 4] = [
+        (
+            "cut down to the first batch",
+            |vault, first| {
+                let bytes = std::fs::read(vault).unwrap();
+                std::fs::write(vault, &bytes[..first - 20]).unwrap();
+            },
+            1,
+        ),
+        (
+            "an object of the first batch zeroed",
+            |vault, first| {
+                let mut bytes = std::fs::read(vault).unwrap();
+                bytes[32..first].fill(0);
+                std::fs::write(vault, bytes).unwrap();
+            },
+            0,
+        ),
+        (
+            "foreign bytes",
+            |vault, first| {
+                let mut bytes = std::fs::read(vault).unwrap();
+                bytes[first..].fill(b'x');
+                std::fs::write(vault, bytes).unwrap();
+            },
+            0,
+        ),
+        (
+            "deleted",
+            |vault, _| std::fs::remove_file(vault).unwrap(),
+            0,
+        ),
+    ];
+    for (what, act, excused) in cases {
+        let folder = folder();
+        let mut writer = open(&folder.book, "p1");
+        writer.commit(vec![draft(1, "p1")]).unwrap();
+        let vault = Layout::new(&folder.book).vault_segment(0);
+        let first = std::fs::metadata(&vault).unwrap().len() as usize;
+        writer.commit(vec![draft(2, "p1")]).unwrap();
+        drop(writer);
+        act(&vault, first);
+        let opened = open(&folder.book, "p2");
+        let missing = opened.recovery().map_or(0, |recovery| recovery.missing);
+        assert_eq!(missing, excused, "{what}");
+        assert_eq!(
+            check(&folder.book).verdict(),
+            Verdict::PayloadMissing,
+            "{what}"
+        );
+    }
+}
+
+#[test]
+fn payloads_that_were_changed_are_found_with_the_vault_key_and_not_claimed_without_it() {
+    let folder = folder();
+    let mut writer = open(&folder.book, "p1");
+    writer.commit(vec![draft(1, "p1"), outcome(1)]).unwrap();
+    drop(writer);
+    let keyed = VerifyOptions {
+        vault: Some(VaultKey::from_bytes(KEK)),
+        ..VerifyOptions::default()
+    };
+    let whole = verify(&folder.book, &keyed).unwrap();
+    assert_eq!((whole.verdict(), whole.opened), (Verdict::Ok, 2));
+    assert_eq!(whole.unopened(), "");
+    let other = VerifyOptions {
+        vault: Some(VaultKey::from_bytes([1; 32])),
+        ..VerifyOptions::default()
+    };
+    let refused = verify(&folder.book, &other).unwrap();
+    assert_eq!(
+        (refused.verdict(), refused.opened),
+        (Verdict::PayloadChanged, 0)
+    );
+
+    let vault = Layout::new(&folder.book).vault_segment(0);
+    let mut bytes = std::fs::read(&vault).unwrap();
+    let last = bytes.len() - 5;
+    bytes[last] ^= 1;
+    std::fs::write(&vault, bytes).unwrap();
+    let changed = verify(&folder.book, &keyed).unwrap();
+    assert_eq!(changed.verdict(), Verdict::PayloadChanged);
+    assert_eq!((changed.verdict().exit_code(), changed.opened), (30, 1));
+    assert_eq!((changed.findings.len(), changed.findings[0].index), (1, 2));
+    let keyless = check(&folder.book);
+    assert_eq!(keyless.verdict(), Verdict::Ok);
+    assert!(keyless.sentence().contains("2 stored payloads"));
+    assert!(keyless.sentence().contains("needs the vault's key"));
+}
+
+#[test]
+fn a_second_outcome_is_a_note() {
+    let folder = folder();
+    let mut writer = open(&folder.book, "p1");
+    writer.commit(vec![draft(1, "p1"), outcome(1)]).unwrap();
+    writer.commit(vec![outcome(1)]).unwrap();
+    let report = check(&folder.book);
+    assert_eq!(report.verdict(), Verdict::Ok);
+    let found: Vec<_> = report.findings.iter().map(|f| (f.kind, f.index)).collect();
+    assert_eq!(found, [(FindingKind::SecondOutcome, 3)]);
+    assert!(report.findings[0].what.contains(id(1).as_str()));
+}

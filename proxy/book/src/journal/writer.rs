@@ -14,7 +14,7 @@ use crate::journal::chain::{Chain, VaultEnd};
 use crate::journal::layout::Layout;
 use crate::journal::recover;
 use crate::journal::scan::{Place, Recent, Scan, Which};
-use crate::journal::segment::SegmentLine;
+use crate::journal::segment::{CP, SegmentLine};
 use crate::key::{Signer, VaultKey};
 use crate::kinds::{Head, Outcome, Status};
 use crate::note::Vkey;
@@ -36,6 +36,8 @@ pub struct Writer {
     pub(super) vkey: Vkey,
     pub(super) vault_key: VaultKey,
     pub(super) vault: Option<(u64, Arc<File>)>,
+    /// Bytes this writer knows to be in that segment: it is never shorter again.
+    pub(super) vault_length: u64,
     /// Vault segments that another process wrote to and may not have synced.
     pub(super) unsynced: BTreeSet<u64>,
     pub(super) sources: Sources,
@@ -146,12 +148,44 @@ impl Writer {
         act: impl FnOnce(&mut Self) -> Result<T, BookError>,
     ) -> Result<T, BookError> {
         let held = self.lock.lock()?;
-        let result = act(self);
+        let result = self.check_places().and_then(|()| act(self));
         if let Err(error) = &result {
             self.poisoned = Some(error.to_string());
         }
         drop(held);
         result
+    }
+
+    /// Whether lock, journal and vault are still where every other process looks for them.
+    pub(super) fn check_places(&self) -> Result<(), BookError> {
+        self.lock.check()?;
+        files::check_still(&self.journal, &self.layout.segment(self.first))?;
+        match &self.vault {
+            Some((seg, file)) => files::check_still(file, &self.layout.vault_segment(*seg)),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the bytes read last are still there: the checkpoint the next batch follows.
+    fn check_end(&self) -> Result<(), BookError> {
+        let path = self.layout.segment(self.first);
+        let expected = match &self.chain.note {
+            Some(note) if self.place.line > 1 => [CP, note.as_bytes(), b"\n"].concat(),
+            _ => b"\n".to_vec(),
+        };
+        let mut found = vec![0; expected.len()];
+        let offset = self.place.offset.saturating_sub(expected.len() as u64);
+        let whole = files::read_at(&self.journal, offset, &mut found)
+            .map_err(BookError::io("read", &path))?;
+        if whole && found == expected {
+            return Ok(());
+        }
+        Err(BookError::Damaged(Damage {
+            file: path,
+            line: self.place.line,
+            index: self.chain.size(),
+            what: "the file is not the one that was read and verified before: its last checkpoint is not there".into(),
+        }))
     }
 
     /// Reads and verifies what other processes appended; sets aside what one of them left unfinished.
@@ -167,6 +201,7 @@ impl Writer {
                     what: "the file is shorter than what was read and verified in it before".into(),
                 }));
             }
+            self.check_end()?;
             let mut recent = Recent::default();
             if length > self.place.offset {
                 let scan = Scan {
@@ -238,7 +273,12 @@ impl Writer {
             files::begin_writing(&self.journal, self.place.offset, lines.journal.len() as u64);
         }
         self.sync(end.seg, file.as_ref(), &path)?;
+        // Only what others find is acknowledged.
+        self.check_places()?;
 
+        if file.is_some() {
+            self.vault_length = end.end + lines.vault.len() as u64;
+        }
         self.place.offset += lines.journal.len() as u64;
         self.place.line += lines.lines;
         Ok(Committed {
@@ -317,11 +357,21 @@ impl Writer {
                     files::write_new(&path, &[SEGMENT_HEAD])?;
                 }
                 self.vault = Some((seg, Arc::new(files::open_write(&path)?)));
+                self.vault_length = 0;
             }
             let Some((_, file)) = &self.vault else {
                 continue;
             };
-            let mut end = files::length(file, &path)?.max(SEGMENT_HEAD.len() as u64);
+            let length = files::length(file, &path)?;
+            if length < self.vault_length {
+                return Err(BookError::Damaged(Damage {
+                    file: path,
+                    line: 0,
+                    index: self.chain.size(),
+                    what: "the vault's segment is shorter than what was written to it".into(),
+                }));
+            }
+            let mut end = length.max(SEGMENT_HEAD.len() as u64);
             if seg == self.chain.vault.seg {
                 end = end.max(self.chain.vault.end);
             }

@@ -120,7 +120,36 @@ fn add(context: &Context, args: &AddArgs) -> Result<Report, Problem> {
         Ok(())
     })?;
     let settings = context.settings()?;
-    Ok(report(context, &settings, &args.name))
+    let mut report = report(context, &settings, &args.name);
+    let warnings = idle_scopes(&settings, args)?;
+    for warning in &warnings {
+        report.text.push_str(&format!("{warning}\n"));
+    }
+    report.json["warnings"] = json!(warnings);
+    Ok(report)
+}
+
+/// A warning for each scope that no server's tool needs: most likely a slip.
+fn idle_scopes(settings: &Settings, args: &AddArgs) -> Result<Vec<String>, Problem> {
+    let Some(scopes) = &args.scopes else {
+        return Ok(Vec::new());
+    };
+    let tools = super::tools::availability(settings, None, |_| Vec::new())?;
+    let mut needed: Vec<String> = tools.into_iter().map(|tool| tool.scope).collect();
+    for server in &settings.servers {
+        needed.extend(["read", "write"].map(|word| format!("{}:{word}", server.name)));
+    }
+    needed.sort();
+    needed.dedup();
+    let idle = scopes.iter().filter(|scope| !needed.contains(scope));
+    Ok(idle
+        .map(|scope| {
+            format!(
+                "warning: no server or tool has the scope `{scope}`; there are {}",
+                needed.join(", ")
+            )
+        })
+        .collect())
 }
 
 fn refuse_existing(exists: bool, name: &Name) -> Result<(), Problem> {

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use countersign_book::{
     Body, BookError, Decision, DecisionVerdict, Entry, Field, FindingKind, Listing, Order, Reader,
-    Reference, Report as Verified, VaultKey, Verdict, VerifyOptions, Vkey, escape, verify,
+    Report as Verified, Signer, VaultKey, Verdict, VerifyOptions, Vkey, escape, verify,
 };
 use serde_json::{Value, json};
 
 use crate::problem::Problem;
-use crate::secrets::Account;
+use crate::secrets::{Account, Interaction};
 
-use super::{Context, Report, table};
+use super::{Context, Report, not_initialised, spelled, table};
 
 /// What of the book.
 #[derive(Debug, Subcommand)]
@@ -70,10 +70,22 @@ pub fn run(context: &Context, command: BookCommand) -> Result<Report, Problem> {
     }
 }
 
+/// Whose word it is that a book is held against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Held {
+    /// The key on the command line.
+    Given,
+    /// The executor's own, from its secret store.
+    Own,
+    /// None but the book's.
+    None,
+}
+
 /// Verifies a book; the exit code is the verdict's (0 whole, 13 unsigned tail, 30 payload missing, 31 changed, 35 replaced, 40 unverifiable).
 fn check(context: &Context, args: &VerifyArgs) -> Result<Report, Problem> {
     let dir = args.path.clone().unwrap_or_else(|| context.folder.book());
-    let pinned = args
+    let failed = |error: BookError| unreadable(context, &dir, &error);
+    let given = args
         .vkey
         .as_deref()
         .map(Vkey::parse)
@@ -85,24 +97,55 @@ fn check(context: &Context, args: &VerifyArgs) -> Result<Report, Problem> {
                 "give the whole line, as `book verify` prints it",
             )
         })?;
-    let found = verify(
-        &dir,
-        &VerifyOptions {
-            pinned,
-            ..VerifyOptions::default()
-        },
-    )
-    .map_err(|error| unreadable(&dir, &error))?;
+    let own = match args.path {
+        Some(_) => None,
+        None => own_keys(context),
+    };
+    let (pinned, held) = match (given, &own) {
+        (Some(vkey), _) => (Some(vkey), Held::Given),
+        (None, Some((signer, _))) => {
+            let reader = Reader::open(&dir).map_err(failed)?;
+            (Some(signer.vkey(&reader.book().origin)), Held::Own)
+        }
+        (None, None) => (None, Held::None),
+    };
+    let options = VerifyOptions {
+        pinned,
+        vault: own.and_then(|(_, vault)| vault),
+        ..VerifyOptions::default()
+    };
+    let found = verify(&dir, &options).map_err(failed)?;
     let verdict = found.verdict();
     let mut report = Report::new(
-        verified_text(&dir, &found, verdict),
-        verified_json(&dir, &found, verdict),
+        verified_text(&dir, &found, verdict, held),
+        verified_json(&dir, &found, verdict, held),
     );
     report.exit = verdict.exit_code();
     Ok(report)
 }
 
-fn verified_text(dir: &Path, found: &Verified, verdict: Verdict) -> String {
+/// The key this executor signs its book with, where its secret store gives it without asking anybody.
+pub fn own_key(context: &Context) -> Option<Signer> {
+    own_keys(context).map(|(signer, _)| signer)
+}
+
+/// The same, and the key of the vault where the store has it.
+fn own_keys(context: &Context) -> Option<(Signer, Option<VaultKey>)> {
+    let settings = context.settings().ok()?;
+    let quiet = Context {
+        interaction: Interaction::None,
+        ..context.clone()
+    };
+    let store = quiet.secrets(&settings).ok()?;
+    let secret = store.get(&Account::book_signing()).ok()??;
+    let vault = store.get(&Account::book_vault()).ok().flatten();
+    let vault = vault
+        .and_then(|secret| secret.key())
+        .map(|key| VaultKey::from_bytes(*key));
+    Some((Signer::from_seed(*secret.key()?), vault))
+}
+
+fn verified_text(dir: &Path, found: &Verified, verdict: Verdict, held: Held) -> String {
     let mut text = String::new();
     for finding in &found.findings {
         let line = if finding.line == 0 {
@@ -121,16 +164,24 @@ fn verified_text(dir: &Path, found: &Verified, verdict: Verdict) -> String {
     if found.more > 0 {
         text.push_str(&format!("and {} more findings\n", found.more));
     }
-    let reference = match found.reference {
-        Reference::Pinned => "with the key you gave",
-        Reference::None => {
+    let key = match held {
+        Held::Own => "this executor's own key",
+        Held::Given | Held::None => "the key you gave",
+    };
+    let reference = match held {
+        Held::Own => "with this executor's own key, from its secret store",
+        Held::Given => "with the key you gave",
+        Held::None => {
             "with the key in the book itself: no independent reference (give the key you noted with --vkey)"
         }
     };
     let headline = match verdict {
         Verdict::Ok => format!(
-            "the book is whole and signed: {} entries, {} checkpoints, {} payloads",
-            found.size, found.checkpoints, found.payloads
+            "the book is whole and signed: {} entries, {} checkpoints, {} payloads{}",
+            found.size,
+            found.checkpoints,
+            found.payloads,
+            found.unopened()
         ),
         Verdict::UnsignedTail => format!(
             "the book is whole and signed up to entry {}; what follows is not signed (a crash, or lines put in by hand)",
@@ -139,13 +190,14 @@ fn verified_text(dir: &Path, found: &Verified, verdict: Verdict) -> String {
         Verdict::PayloadMissing => {
             "the record is whole, but kept content is missing without a word about it".to_owned()
         }
+        Verdict::PayloadChanged => {
+            "the record is whole, but kept content is not what its entries commit to".to_owned()
+        }
         Verdict::Changed => format!(
             "the book was changed; the first bad place is named above; {} entries before it are as they were signed",
             found.size
         ),
-        Verdict::Replaced => {
-            "this is another book: it is not signed by the key you gave".to_owned()
-        }
+        Verdict::Replaced => format!("this is another book: it is not signed by {key}"),
         Verdict::Unverifiable => "the book cannot be verified".to_owned(),
     };
     text.push_str(&format!(
@@ -163,7 +215,7 @@ fn last(found: &Verified) -> String {
         .map_or_else(|| "(none)".to_owned(), |last| last.to_string())
 }
 
-fn verified_json(dir: &Path, found: &Verified, verdict: Verdict) -> Value {
+fn verified_json(dir: &Path, found: &Verified, verdict: Verdict, held: Held) -> Value {
     let findings: Vec<Value> = found
         .findings
         .iter()
@@ -175,15 +227,16 @@ fn verified_json(dir: &Path, found: &Verified, verdict: Verdict) -> Value {
         Verdict::Ok => "ok",
         Verdict::UnsignedTail => "unsigned_tail",
         Verdict::PayloadMissing => "payload_missing",
+        Verdict::PayloadChanged => "payload_changed",
         Verdict::Changed => "changed",
         Verdict::Replaced => "replaced",
         Verdict::Unverifiable => "unverifiable",
     };
     json!({
         "path": dir.display().to_string(), "verdict": verdict_word, "exit": verdict.exit_code(), "origin": found.origin.as_str(), "vkey": found.vkey,
-        "reference": match found.reference { Reference::Pinned => "pinned", Reference::None => "none" },
+        "reference": match held { Held::Given => "pinned", Held::Own => "own", Held::None => "none" },
         "size": found.size, "root": found.root.to_string(), "checkpoints": found.checkpoints, "segments": found.segments, "bytes": found.bytes,
-        "open_calls": found.open_calls, "not_understood": found.not_understood, "payloads": found.payloads, "findings": findings, "more": found.more,
+        "open_calls": found.open_calls, "not_understood": found.not_understood, "payloads": found.payloads, "opened": found.opened, "findings": findings, "more": found.more,
     })
 }
 
@@ -193,6 +246,8 @@ fn word(kind: FindingKind) -> &'static str {
         FindingKind::Removed => "removed",
         FindingKind::UnsignedTail => "unsigned tail",
         FindingKind::PayloadMissing => "payload missing",
+        FindingKind::PayloadChanged => "payload changed",
+        FindingKind::SecondOutcome => "note, second outcome",
         FindingKind::PayloadAbsentOnRecord => "payload absent, on record",
         FindingKind::Replaced => "replaced",
         FindingKind::Unverifiable => "unverifiable",
@@ -202,7 +257,7 @@ fn word(kind: FindingKind) -> &'static str {
 /// Entries, oldest first. Without `--from`, the latest.
 fn list(context: &Context, args: &ListArgs) -> Result<Report, Problem> {
     let dir = context.folder.book();
-    let failed = |error: BookError| unreadable(&dir, &error);
+    let failed = |error: BookError| unreadable(context, &dir, &error);
     let reader = Reader::open(&dir).map_err(failed)?;
     let order = if args.from.is_some() {
         Order::OldestFirst
@@ -365,7 +420,7 @@ fn decision_words(decision: &Decision) -> String {
 
 fn show(context: &Context, args: &ShowArgs) -> Result<Report, Problem> {
     let dir = context.folder.book();
-    let failed = |error: BookError| unreadable(&dir, &error);
+    let failed = |error: BookError| unreadable(context, &dir, &error);
     let reader = Reader::open(&dir).map_err(failed)?;
     let shown = reader.show(args.index).map_err(failed)?.ok_or_else(|| {
         Problem::new(
@@ -386,10 +441,8 @@ fn show(context: &Context, args: &ShowArgs) -> Result<Report, Problem> {
         escape(&shown.file),
         shown.line
     );
-    for line in pretty.lines() {
-        text.push_str(&escape(line));
-        text.push('\n');
-    }
+    text.push_str(&spelled(&pretty));
+    text.push('\n');
     text.push_str(&format!(
         "\nsigned by the checkpoint\n{}",
         shown
@@ -441,17 +494,26 @@ fn payloads(
         match reader.payload(&key, index, field) {
             Ok(bytes) => found.push((field.as_str(), String::from_utf8_lossy(&bytes).into_owned())),
             Err(BookError::NotFound(_)) => {}
-            Err(error) => return Err(unreadable(&context.folder.book(), &error)),
+            Err(error) => return Err(unreadable(context, &context.folder.book(), &error)),
         }
     }
     Ok(found)
 }
 
-fn unreadable(dir: &Path, error: &BookError) -> Problem {
+/// Why a book can't be read, and what to do: other words for this executor's own than for one named on the command line.
+fn unreadable(context: &Context, dir: &Path, error: &BookError) -> Problem {
+    let own = context.folder.book();
+    if dir == own && context.settings().is_err() && !own.exists() {
+        return not_initialised(&context.folder);
+    }
     let remedy = match error {
+        BookError::NotABook { .. } if dir == own => {
+            "restore the folder `book` from a copy; without it the executor lets no call through"
+                .to_owned()
+        }
         BookError::NotABook { .. } => format!(
             "name the folder of a book; this executor's is `{}`",
-            dir.display()
+            own.display()
         ),
         _ => "`countersign book verify` names the first bad place; nothing was changed".to_owned(),
     };

@@ -12,7 +12,7 @@ use crate::secrets::{self, Account, Secret, SecretStore, random};
 use crate::settings::{self, ExecutorEntry, SecretsKind, render};
 use crate::store::{BucketsDb, StateDb};
 
-use super::{Context, Report};
+use super::{Context, Report, plain};
 
 /// What kind of executor.
 #[derive(Debug, Args)]
@@ -33,6 +33,13 @@ pub struct InitArgs {
 struct Draft {
     executor: ExecutorEntry,
     secrets: SecretsKind,
+    /// Whether keys may be in the secret store already. A draft that doesn't say is taken to have some.
+    #[serde(default = "yes")]
+    keys: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// Runs the command. executor.json is written last: while it is missing, there is no executor.
@@ -50,8 +57,10 @@ pub fn run(context: &Context, args: &InitArgs) -> Result<Report, Problem> {
     }
     folder.create()?;
     let _lock = folder.lock("init.lock", std::time::Duration::from_secs(1))?;
-    let draft = draft(context, args)?;
+    let mut draft = draft(context, args)?;
     let store = secrets::create(folder, &draft.executor, draft.secrets, context.interaction)?;
+    draft.keys = true;
+    replace(&draft_path(context), &render(&json!(draft)))?;
     let seed = key(store.as_ref(), &Account::book_signing())?;
     key(store.as_ref(), &Account::book_vault())?;
     key(store.as_ref(), &Account::pepper())?;
@@ -96,64 +105,117 @@ fn draft_path(context: &Context) -> std::path::PathBuf {
     context.folder.root().join("init.json")
 }
 
-/// The draft of an earlier, unfinished `init`, or a new one on disk.
+/// The draft of an earlier, unfinished `init`, or a new one on disk. One whose secret store was never opened has made nothing
+/// that could be lost, so it gives way to other options.
 fn draft(context: &Context, args: &InitArgs) -> Result<Draft, Problem> {
     let path = draft_path(context);
+    let has_book = fs::symlink_metadata(context.folder.book().join("BOOK")).is_ok();
     match read_own(&path, 1 << 16) {
         Ok((bytes, _)) => {
-            let draft: Draft = serde_json::from_slice(&bytes).map_err(|_| other_draft(context))?;
-            let same_name = args
-                .name
-                .as_ref()
-                .is_none_or(|name| *name == draft.executor.name);
-            if draft.secrets != args.secrets
-                || draft.executor.development != args.development
-                || !same_name
-            {
-                return Err(other_draft(context));
-            }
-            Ok(draft)
-        }
-        Err(error) if error.is_not_found() => {
-            if fs::symlink_metadata(context.folder.book().join("BOOK")).is_ok() {
-                return Err(Problem::new(
-                    "settings_missing",
-                    format!(
-                        "`{}` holds a book, but executor.json is missing",
-                        context.folder.root().display()
-                    ),
-                    "restore executor.json from a copy; a new executor needs another folder",
-                ));
-            }
-            let id = uuid::Uuid::new_v4().to_string();
-            let name = args
-                .name
-                .clone()
-                .or_else(|| std::env::var("USER").ok())
-                .unwrap_or_default();
-            let draft = Draft {
-                executor: ExecutorEntry {
-                    id,
-                    name,
-                    development: args.development,
-                },
-                secrets: args.secrets,
+            let Ok(draft) = serde_json::from_slice::<Draft>(&bytes) else {
+                return Err(unreadable_draft(context));
             };
-            replace(&path, &render(&json!(draft)))?;
-            Ok(draft)
+            if fits(&draft, args) {
+                return Ok(draft);
+            }
+            if draft.keys || has_book {
+                return Err(other_draft(context, &draft));
+            }
+            // A file of secrets that holds none yet: the draft says so.
+            match fs::remove_file(context.folder.secrets()) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Problem::new(
+                    "folder",
+                    format!(
+                        "can't remove the empty `{}`: {error}",
+                        context.folder.secrets().display()
+                    ),
+                    "remove it and try again",
+                )),
+                _ => new_draft(context, args),
+            }
         }
+        Err(error) if error.is_not_found() && has_book => Err(Problem::new(
+            "settings_missing",
+            format!(
+                "`{}` holds a book, but executor.json is missing",
+                context.folder.root().display()
+            ),
+            "restore executor.json from a copy; a new executor needs another folder",
+        )),
+        Err(error) if error.is_not_found() => new_draft(context, args),
         Err(error) => Err(error.into()),
     }
 }
 
-fn other_draft(context: &Context) -> Problem {
+fn fits(draft: &Draft, args: &InitArgs) -> bool {
+    let same_name = args
+        .name
+        .as_ref()
+        .is_none_or(|name| *name == draft.executor.name);
+    draft.secrets == args.secrets && draft.executor.development == args.development && same_name
+}
+
+fn new_draft(context: &Context, args: &InitArgs) -> Result<Draft, Problem> {
+    let draft = Draft {
+        executor: ExecutorEntry {
+            id: uuid::Uuid::new_v4().to_string(),
+            name: name(args)?,
+            development: args.development,
+        },
+        secrets: args.secrets,
+        keys: false,
+    };
+    replace(&draft_path(context), &render(&json!(draft)))?;
+    Ok(draft)
+}
+
+/// The name that was given, or this machine's user; never empty.
+fn name(args: &InitArgs) -> Result<String, Problem> {
+    match &args.name {
+        Some(name) if name.trim().is_empty() => Err(Problem::new(
+            "usage",
+            "the name is empty",
+            "give a name for people, or leave --name out",
+        )),
+        Some(name) => Ok(name.clone()),
+        None => {
+            let users = ["USER", "LOGNAME", "USERNAME"].into_iter();
+            let user = users
+                .filter_map(|variable| std::env::var(variable).ok())
+                .find(|user| !user.trim().is_empty());
+            Ok(user.unwrap_or_else(|| "executor".to_owned()))
+        }
+    }
+}
+
+fn other_draft(context: &Context, draft: &Draft) -> Problem {
+    let root = context.folder.root().display();
+    let kind = json!(draft.secrets);
+    let mut options = format!("--secrets {}", kind.as_str().unwrap_or_default());
+    if draft.executor.development {
+        options.push_str(" --development");
+    }
     Problem::new(
         "init_unfinished",
         format!(
-            "an earlier `init` in `{}` was cut short and had other options",
-            context.folder.root().display()
+            "an earlier `init` in `{root}` was cut short after its keys were made, and had other options"
         ),
-        "give the same options again to finish it, or use another folder",
+        format!(
+            "finish it with its own options: `countersign init {options}` (its name is `{}`); \
+             or leave it and name another folder with --dir; or, since it never was in use, remove `{root}` and run this again",
+            plain(&draft.executor.name)
+        ),
+    )
+}
+
+fn unreadable_draft(context: &Context) -> Problem {
+    let root = context.folder.root().display();
+    Problem::new(
+        "init_unfinished",
+        format!("an earlier `init` in `{root}` was cut short, and its init.json can't be read"),
+        format!(
+            "name another folder with --dir; or, since that executor never was in use, remove `{root}` and run this again"
+        ),
     )
 }
 

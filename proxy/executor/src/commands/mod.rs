@@ -13,6 +13,7 @@ pub mod run;
 pub mod secret;
 pub mod server;
 pub mod server_check;
+pub mod suspect;
 pub mod switch;
 pub mod tool;
 pub mod tools;
@@ -72,7 +73,9 @@ impl Report {
     /// Prints it on standard output.
     pub fn print(&self, output: Output) -> ExitCode {
         let written = match output {
-            Output::Json => writeln!(std::io::stdout(), "{}", self.json),
+            Output::Json => {
+                writeln!(std::io::stdout(), "{}", spelled(&self.json.to_string()))
+            }
             Output::Text => std::io::stdout().write_all(self.text.as_bytes()),
         };
         // A reader that has gone away has seen what it wanted; whether the command did its work is in the code.
@@ -135,14 +138,13 @@ pub fn unknown(what: &'static str, name: &Name, known: &[&str]) -> Problem {
 
 /// Text without characters that could steer a terminal, at most 200 of them.
 pub fn plain(text: &str) -> String {
-    let steers = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
-    };
     let mut shown: String = text
         .chars()
         .take(200)
-        .map(|c| if steers(c) { '\u{fffd}' } else { c })
+        .map(|c| match c.is_control() || steers(c) {
+            true => '\u{fffd}',
+            false => c,
+        })
         .collect();
     if text.chars().nth(200).is_some() {
         shown.push('…');
@@ -150,8 +152,55 @@ pub fn plain(text: &str) -> String {
     shown
 }
 
-/// Rows under a heading, aligned in columns.
+/// Whether a character that is no control character is invisible or turns the direction of what follows.
+fn steers(c: char) -> bool {
+    matches!(c,
+        '\u{00ad}' | '\u{061c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// JSON text with every character that could steer a terminal spelled `\uXXXX`: the same document. Line feeds, which outside
+/// strings are layout, stay.
+pub fn spelled(json: &str) -> String {
+    let mut shown = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            '\n' => shown.push(c),
+            _ if c.is_control() || steers(c) => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    shown.push_str(&format!("\\u{unit:04x}"));
+                }
+            }
+            _ => shown.push(c),
+        }
+    }
+    shown
+}
+
+/// A cell of a table: no longer than a table bears.
+fn cell(text: &str) -> String {
+    const LONGEST: usize = 64;
+    match text.chars().nth(LONGEST) {
+        None => text.to_owned(),
+        Some(_) => text.chars().take(LONGEST - 1).chain(['…']).collect(),
+    }
+}
+
+/// Rows under a heading, aligned in columns. Every cell but a row's last is cut where it would break the table.
 pub fn table(heading: &[&str], rows: &[Vec<String>]) -> String {
+    let last = heading.len().saturating_sub(1);
+    let rows: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| {
+            let cells = row.iter().enumerate();
+            cells
+                .map(|(column, text)| match column == last {
+                    true => text.clone(),
+                    false => cell(text),
+                })
+                .collect()
+        })
+        .collect();
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells
@@ -168,7 +217,7 @@ pub fn table(heading: &[&str], rows: &[Vec<String>]) -> String {
         format!("{}\n", padded.collect::<Vec<_>>().join("  ").trim_end())
     };
     let mut text = line(heading.to_vec());
-    for row in rows {
+    for row in &rows {
         text.push_str(&line(row.iter().map(String::as_str).collect()));
     }
     text
@@ -203,5 +252,42 @@ pub(crate) mod testing {
             "a\u{fffd}[2Jb\u{fffd}c\u{fffd}"
         );
         assert_eq!(plain(&"x".repeat(300)).chars().count(), 201);
+    }
+
+    #[test]
+    fn json_keeps_its_meaning_and_loses_what_steers() {
+        let value = serde_json::json!({"a": "x\u{202e}y\u{1b}z\u{9b}\u{e0041}\u{7f}\\n\n ü日", "k\u{feff}": 1});
+        for text in [value.to_string(), format!("{value:#}")] {
+            let shown = spelled(&text);
+            assert!(
+                shown
+                    .chars()
+                    .all(|c| c == '\n' || !(c.is_control() || steers(c))),
+                "{shown}"
+            );
+            assert!(
+                shown.contains("\\u202e")
+                    && shown.contains("\\udb40\\udc41")
+                    && shown.contains("ü日")
+            );
+            assert_eq!(serde_json::from_str::<Value>(&shown).unwrap(), value);
+        }
+    }
+
+    #[test]
+    fn a_long_name_does_not_break_a_table() {
+        let text = table(
+            &["tool", "state"],
+            &[
+                vec!["x".repeat(300), "open".to_owned()],
+                vec!["y".to_owned(), "z".repeat(300)],
+            ],
+        );
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[1], format!("{}…  open", "x".repeat(63)));
+        assert!(
+            lines[2].ends_with(&"z".repeat(300)),
+            "the last column runs on"
+        );
     }
 }

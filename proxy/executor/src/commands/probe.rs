@@ -26,7 +26,7 @@ use super::{Context, plain};
 /// Pages of a list that are read at most.
 const PAGES: usize = 64;
 
-/// Starts the server, does the handshake and lists its tools; takes them for the pinned ones where `accept` says so.
+/// Starts the server, does the handshake and lists its tools. Those seen for the first time are pinned; with `accept` all are, as they are now.
 ///
 /// # Errors
 /// When the server does not start, does not answer in time or answers nonsense: with its last words.
@@ -89,19 +89,20 @@ fn judged(
         return Ok(Vec::new());
     };
     let catalog = Catalog::build(entry, &found, &mut Validators::default());
+    let seen: Vec<Pin> = catalog
+        .tools
+        .iter()
+        .map(|tool| Pin {
+            tool: tool.name.to_string(),
+            definition: tool.definition,
+            text: String::from_utf8_lossy(&tool.raw).into_owned(),
+        })
+        .collect();
     if args.accept {
-        let pins: Vec<Pin> = catalog
-            .tools
-            .iter()
-            .map(|tool| Pin {
-                tool: tool.name.to_string(),
-                definition: tool.definition,
-                text: String::from_utf8_lossy(&tool.raw).into_owned(),
-            })
-            .collect();
         state.forget_pins(server.name.as_str())?;
-        state.pin_first_seen(server.name.as_str(), &pins, Timestamp::now())?;
     }
+    // The person looks at them now: what is new is pinned as it is, what has a pin keeps it.
+    state.pin_first_seen(server.name.as_str(), &seen, Timestamp::now())?;
     let pins = state.pins()?;
     let pins = pins.get(server.name.as_str());
     let changed = |tool: &countersign_gate::catalog::Tool| {

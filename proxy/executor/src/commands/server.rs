@@ -9,6 +9,7 @@ use crate::settings::{Launch, Name, Pages, Pass, Server, Settings, edit, object,
 use crate::store::StateDb;
 
 use super::record::{SettingsChange, record_settings_change};
+use super::suspect::{suspicion, words_with_secrets};
 use super::{Context, Report, plain, server_check, table, unknown};
 
 /// What of the servers.
@@ -44,14 +45,10 @@ pub struct AddArgs {
     #[arg(long, value_name = "NAME")]
     pub preset: Option<String>,
     /// Its address, for a server over HTTP
-    #[arg(long, conflicts_with = "command", required_unless_present = "command")]
+    #[arg(long, conflicts_with = "command")]
     pub url: Option<String>,
     /// The program and its arguments, after `--`
-    #[arg(
-        last = true,
-        value_name = "COMMAND ARGS",
-        required_unless_present = "url"
-    )]
+    #[arg(last = true, value_name = "COMMAND ARGS")]
     pub command: Vec<String>,
 }
 
@@ -144,12 +141,19 @@ pub fn find<'a>(settings: &'a Settings, name: &Name) -> Result<&'a Server, Probl
 }
 
 fn add(context: &Context, args: &AddArgs) -> Result<Report, Problem> {
+    if args.command.is_empty() && args.url.is_none() {
+        return Err(Problem::new(
+            "usage",
+            format!("nothing says how server `{}` is reached", args.name),
+            "give a command after `--`, or --url",
+        ));
+    }
     context.settings()?;
     let mut values = Map::new();
     let mut notes = Vec::new();
     for pair in &args.env {
         let (key, value) = split(pair)?;
-        if looks_like_secret(key, value) {
+        if suspicion(key, value).is_some() {
             notes.push(format!(
                 "warning: `{key}` looks like a secret, and executor.json is no place for one. Better: \
                  `countersign server set {} --secret {key}`, then `countersign secret set {}/{key}`",
@@ -164,6 +168,8 @@ fn add(context: &Context, args: &AddArgs) -> Result<Report, Problem> {
             json!({"secret": format!("{}/{key}", args.name)}),
         );
     }
+    let words = args.command.iter().chain(&args.url);
+    notes.extend(words_with_secrets(words.map(String::as_str)));
     let mut entry = Map::new();
     let start = args.command.split_first();
     if let Some((command, rest)) = start {
@@ -355,7 +361,7 @@ fn set(context: &Context, args: &SetArgs) -> Result<Report, Problem> {
                 variables.shift_remove(key);
                 continue;
             }
-            if looks_like_secret(key, value) {
+            if suspicion(key, value).is_some() {
                 notes.push(format!(
                     "warning: `{key}` looks like a secret; use --secret {key} instead"
                 ));
@@ -417,38 +423,6 @@ fn split(pair: &str) -> Result<(&str, &str), Problem> {
                 "write the variable's name, `=` and its value",
             )
         })
-}
-
-/// Whether a value is more likely a secret than a setting.
-fn looks_like_secret(key: &str, value: &str) -> bool {
-    const NAMES: &[&str] = &[
-        "TOKEN",
-        "SECRET",
-        "PASSW",
-        "API_KEY",
-        "APIKEY",
-        "ACCESS_KEY",
-        "PRIVATE_KEY",
-        "CREDENTIAL",
-        "AUTHORIZATION",
-    ];
-    const STARTS: &[&str] = &[
-        "ghp_",
-        "gho_",
-        "github_pat_",
-        "sk-",
-        "xoxb-",
-        "xoxp-",
-        "glpat-",
-        "AKIA",
-        "ntn_",
-        "secret_",
-        "Bearer ",
-        "eyJ",
-    ];
-    let key = key.to_ascii_uppercase();
-    NAMES.iter().any(|name| key.contains(name))
-        || STARTS.iter().any(|start| value.starts_with(start))
 }
 
 #[cfg(test)]
@@ -527,6 +501,25 @@ mod tests {
     }
 
     #[test]
+    fn a_command_that_holds_a_secret_is_warned_of() {
+        let (_temp, context) = world();
+        let report = server(
+            &context,
+            "add one -- x --token=sk-abc123 https://u:abc123@h/",
+        )
+        .unwrap();
+        assert_eq!(
+            report.json["warnings"].as_array().map(Vec::len),
+            Some(2),
+            "{}",
+            report.json
+        );
+        assert!(!report.text.contains("abc123") && !report.json.to_string().contains("abc123"));
+        let refused = server(&context, "add two").unwrap_err();
+        assert_eq!(refused.remedy, "give a command after `--`, or --url");
+    }
+
+    #[test]
     fn a_value_that_looks_like_a_secret_is_warned_of_and_not_repeated() {
         let (_temp, context) = world();
         for (pair, warned) in [
@@ -534,6 +527,7 @@ mod tests {
             ("X=ghp_abc123", true),
             ("LOG=info", false),
             ("db_password=abc123", true),
+            ("DATABASE=postgres://u:abc123@db/x", true),
         ] {
             let report = server(
                 &context,

@@ -4,7 +4,8 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
 use crate::problem::Problem;
-use crate::settings::{Kind, Name, Validation, object};
+use crate::settings::{Kind, Name, Server, ToolEntry, Validation, object};
+use crate::store::StateDb;
 
 use super::server::{change, find};
 use super::{Context, Report, plain};
@@ -79,8 +80,18 @@ pub fn run(context: &Context, command: ToolCommand) -> Result<Report, Problem> {
 }
 
 fn set(context: &Context, args: &SetArgs) -> Result<Report, Problem> {
+    if args.tool.is_empty() {
+        return Err(Problem::new(
+            "usage",
+            "the tool's name is empty",
+            format!("`countersign server check {}` lists the names", args.server),
+        ));
+    }
+    check_members(&args.unset)?;
     let settings = context.settings()?;
-    find(&settings, &args.server)?;
+    let warnings: Vec<String> = unseen(context, find(&settings, &args.server)?, &args.tool)
+        .into_iter()
+        .collect();
     change(context, "tool set", |map| {
         let server = object(object(map, "servers")?, args.server.as_str())?;
         apply(object(object(server, "tools")?, &args.tool)?, args)
@@ -104,15 +115,85 @@ fn set(context: &Context, args: &SetArgs) -> Result<Report, Problem> {
     } else {
         members.join(", ")
     };
+    let warned: String = warnings
+        .iter()
+        .map(|warning| format!("{warning}\n"))
+        .collect();
     let report = format!(
-        "{}: {}: {said}\nnext: `countersign tools` shows what is open\n",
+        "{}: {}: {said}\n{warned}next: `countersign tools` shows what is open\n",
         args.server,
         plain(&args.tool)
     );
     Ok(Report::new(
         report,
-        json!({"server": args.server, "tool": args.tool, "settings": written}),
+        json!({"server": args.server, "tool": args.tool, "settings": written, "warnings": warnings}),
     ))
+}
+
+fn check_members(unset: &[String]) -> Result<(), Problem> {
+    let schema = schemars::schema_for!(ToolEntry).to_value();
+    let known: Vec<&str> = schema["properties"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(name, _)| name.as_str())
+        .collect();
+    match unset
+        .iter()
+        .find(|member| !known.contains(&member.as_str()))
+    {
+        None => Ok(()),
+        Some(member) => Err(Problem::new(
+            "usage",
+            format!("a tool has no member `{}`", plain(member)),
+            format!("there are: {}", known.join(", ")),
+        )),
+    }
+}
+
+/// What is to be said of a tool the server was not seen with; nothing where the server itself was never looked at.
+fn unseen(context: &Context, server: &Server, tool: &str) -> Option<String> {
+    let pins = StateDb::open(&context.folder).and_then(|state| state.pins());
+    let mut pins = pins.ok()?;
+    let seen = pins.remove(server.name.as_str())?;
+    if seen.contains_key(tool) {
+        return None;
+    }
+    let near = seen
+        .keys()
+        .map(|name| (distance(name, tool), name))
+        .min()
+        .filter(|(far, name)| *far <= 1 + name.chars().count() / 3);
+    let hint = near.map_or_else(
+        || format!("`countersign server check {}` lists them", server.name),
+        |(_, name)| format!("did you mean `{}`?", plain(name)),
+    );
+    Some(format!(
+        "warning: no tool of that name was seen on `{}`; {hint}",
+        server.name
+    ))
+}
+
+/// The Levenshtein distance of two names, of which no more than 64 characters count; letters of either case are the same.
+fn distance(a: &str, b: &str) -> usize {
+    let chars = |text: &str| -> Vec<char> {
+        text.chars()
+            .take(64)
+            .map(|c| c.to_ascii_lowercase())
+            .collect()
+    };
+    let (a, b) = (chars(a), chars(b));
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut diagonal = i;
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
 }
 
 fn apply(entry: &mut Map<String, Value>, args: &SetArgs) -> Result<(), Problem> {
@@ -179,4 +260,98 @@ fn rate(text: &str) -> Result<(u32, u32), String> {
     parts
         .filter(|(max, seconds)| *max > 0 && *seconds > 0)
         .ok_or_else(|| "expected MAX/SECONDS, like 10/3600".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::testing::world;
+    use crate::store::Pin;
+
+    fn set(context: &Context, line: &[&str]) -> Result<Report, Problem> {
+        use clap::Parser;
+        let args = ["countersign", "tool", "set"].iter().chain(line);
+        match crate::cli::Cli::try_parse_from(args).unwrap().command {
+            crate::cli::Command::Tool(command) => run(context, command),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_name_that_was_never_seen_is_warned_of_and_nonsense_refused() {
+        let (_temp, context) = world();
+        change(&context, "test", |map| {
+            object(map, "servers")?.insert("files".to_owned(), json!({"command": "x"}));
+            Ok(())
+        })
+        .unwrap();
+        let warnings = |line: &[&str]| set(&context, line).unwrap().json["warnings"].clone();
+        assert_eq!(
+            warnings(&["files", "writ_file", "--hidden"]),
+            json!([]),
+            "nothing is known of the server"
+        );
+        let pins = ["write_file", "read_file"].map(|tool| Pin {
+            tool: tool.to_owned(),
+            definition: countersign_permission::Hash::from_bytes([1; 32]),
+            text: "{}".to_owned(),
+        });
+        StateDb::open(&context.folder)
+            .unwrap()
+            .pin_first_seen("files", &pins, jiff::Timestamp::now())
+            .unwrap();
+        assert_eq!(warnings(&["files", "write_file", "--hidden"]), json!([]));
+        for (tool, words) in [
+            ("writ_file", "did you mean `write_file`?"),
+            ("Write_File", "did you mean `write_file`?"),
+            ("other", "`countersign server check files` lists them"),
+        ] {
+            let warned = warnings(&["files", tool, "--hidden"]);
+            let text = warned[0].as_str().unwrap();
+            assert!(
+                text.contains("no tool of that name was seen on `files`") && text.contains(words),
+                "{text}"
+            );
+            let stored = context.settings().unwrap();
+            assert!(
+                stored
+                    .server("files")
+                    .unwrap()
+                    .entry
+                    .tools
+                    .get(tool)
+                    .is_some()
+            );
+        }
+        for (line, words, remedy) in [
+            (
+                &["files", "", "--hidden"][..],
+                "name is empty",
+                "server check files",
+            ),
+            (
+                &["files", "t", "--unset", "nope"],
+                "no member `nope`",
+                "kind, hidden, scope",
+            ),
+        ] {
+            let refused = set(&context, line).unwrap_err();
+            assert_eq!(refused.code, "usage");
+            assert!(refused.message.contains(words), "{}", refused.message);
+            assert!(refused.remedy.contains(remedy), "{}", refused.remedy);
+        }
+        set(&context, &["files", "write_file", "--unset", "hidden"]).unwrap();
+    }
+
+    #[test]
+    fn distances() {
+        for (a, b, far) in [
+            ("", "abc", 3),
+            ("kitten", "sitting", 3),
+            ("same", "same", 0),
+            ("Ab", "aB", 0),
+        ] {
+            assert_eq!(distance(a, b), far, "{a} {b}");
+        }
+    }
 }

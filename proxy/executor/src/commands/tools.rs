@@ -169,16 +169,54 @@ pub fn run(context: &Context, args: &ToolsArgs) -> Result<Report, Problem> {
     } else if agent.is_some() {
         text.push_str("permission: none is signed yet, so nothing is granted\n");
     }
-    match rows.is_empty() {
-        true => text.push_str(
-            "no tool is known yet\nnext: `countersign server check NAME` lists a server's tools\n",
-        ),
-        false => text.push_str(&table(&["server", "tool", "kind", "scope", "state"], &rows)),
+    if settings.servers.is_empty() {
+        text.push_str("no server yet\nnext: `countersign server add NAME -- COMMAND ARGS…`\n");
+    } else if !rows.is_empty() {
+        text.push_str(&table(&["server", "tool", "kind", "scope", "state"], &rows));
     }
-    let note = "tools not listed here were not seen yet; they count as writes until something is set for them";
+    let unseen: Vec<&Server> = settings
+        .servers
+        .iter()
+        .filter(|server| !seen.contains_key(server.name.as_str()))
+        .filter(|server| found.get(server.name.as_str()).is_none_or(Vec::is_empty))
+        .collect();
+    for server in &unseen {
+        let listed = tools.iter().any(|tool| tool.server == server.name.as_str());
+        let which = if listed { "every other" } else { "every" };
+        text.push_str(&unseen_words(&settings, agent, server, which)?);
+    }
+    if unseen.len() < settings.servers.len() {
+        text.push_str(
+            "a tool a server shows later counts as a write until something is set for it\n",
+        );
+    }
+    let unseen: Vec<&Name> = unseen.iter().map(|server| &server.name).collect();
     Ok(Report::new(
-        format!("{text}{note}\n"),
-        json!({"agent": args.agent, "off": off, "development": settings.executor.development, "tools": tools}),
+        text,
+        json!({
+            "agent": args.agent, "off": off, "development": settings.executor.development, "tools": tools, "never_looked_at": unseen,
+        }),
+    ))
+}
+
+/// What holds for the tools of a server nobody has looked at: what would hold for one of which nothing is known.
+fn unseen_words(
+    settings: &Settings,
+    agent: Option<&Agent>,
+    server: &Server,
+    which: &str,
+) -> Result<String, Problem> {
+    let any = one(settings, agent, server, String::new())?;
+    let why: Vec<&str> = any.closed.iter().map(|reason| reason.words()).collect();
+    let what = match why.is_empty() {
+        true => format!(
+            "{which} tool of this server is open to the agent as a write until you say otherwise"
+        ),
+        false => format!("{which} tool of this server is closed: {}", why.join(", ")),
+    };
+    Ok(format!(
+        "server `{0}` was never looked at: {what}; `countersign server check {0}` lists them\n",
+        server.name
     ))
 }
 

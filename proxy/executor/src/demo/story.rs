@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::folder::replace;
+
 use super::client::Client;
 use super::server::PID_FILE;
 
@@ -95,7 +97,8 @@ impl<'a> Stage<'a> {
         let passphrase = folder.join("passphrase");
         let mut random = [0_u8; 20];
         getrandom::fill(&mut random).map_err(io::Error::other)?;
-        fs::write(&passphrase, data_encoding::BASE32_NOPAD.encode(&random))?;
+        let words = data_encoding::BASE32_NOPAD.encode(&random);
+        replace(&passphrase, words.as_bytes()).map_err(io::Error::other)?;
         Ok(Self {
             program: program.to_path_buf(),
             executor: folder.join("executor"),

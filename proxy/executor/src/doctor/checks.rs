@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use countersign_book::{PayloadCheck, Signer, Verdict, VerifyOptions};
+use countersign_book::{PayloadCheck, Verdict, VerifyOptions};
 use jiff::Timestamp;
 
 use crate::commands::Context;
+use crate::commands::book::own_key;
 use crate::commands::server_check::startable;
 use crate::problem::Problem;
-use crate::secrets::Account;
+use crate::secrets::{Account, PassphraseSource};
 use crate::settings::{Launch, SecretsKind, Server, Settings, is_off, load};
 use crate::store::{BucketsDb, StateDb};
 
@@ -74,6 +75,31 @@ pub(super) fn switch(context: &Context) -> Vec<Found> {
 }
 
 pub(super) fn secrets(context: &Context, settings: &Settings) -> Vec<Found> {
+    let mut exposed = match settings.secrets {
+        SecretsKind::File => exposed_passphrase(context),
+        SecretsKind::Keychain => Vec::new(),
+    };
+    exposed.extend(stored_secrets(context, settings));
+    exposed
+}
+
+fn exposed_passphrase(context: &Context) -> Vec<Found> {
+    let source = PassphraseSource::from_environment(context.interaction).ok();
+    let path = source.as_ref().and_then(PassphraseSource::exposed);
+    let found = path.map(|path| {
+        Found::fail(Problem::new(
+            "passphrase_exposed",
+            format!(
+                "other users can read the passphrase in `{}`",
+                path.display()
+            ),
+            format!("chmod 600 '{}'", path.display()),
+        ))
+    });
+    found.into_iter().collect()
+}
+
+fn stored_secrets(context: &Context, settings: &Settings) -> Vec<Found> {
     let store = match context.secrets(settings) {
         Err(problem) => return vec![Found::fail(problem)],
         Ok(store) => store,
@@ -151,6 +177,10 @@ pub(super) fn book(context: &Context) -> Vec<Found> {
     };
     let reader = match countersign_book::Reader::open(&dir) {
         Ok(reader) => reader,
+        Err(error @ countersign_book::BookError::NotABook { .. }) => {
+            let remedy = "restore the folder `book` from a copy; without it the executor lets no call through";
+            return vec![Found::fail(Problem::new("book", error.to_string(), remedy))];
+        }
         Err(error) => return wrong(error.to_string()),
     };
     if bytes_in(&dir.join("journal")) > A_MOMENT {
@@ -162,6 +192,7 @@ pub(super) fn book(context: &Context) -> Vec<Found> {
     let options = VerifyOptions {
         pinned,
         payloads: PayloadCheck::Present,
+        vault: None,
         threads: 1,
     };
     match countersign_book::verify(&dir, &options) {
@@ -181,16 +212,6 @@ pub(super) fn book(context: &Context) -> Vec<Found> {
             _ => wrong(report.sentence()),
         },
     }
-}
-
-fn own_key(context: &Context) -> Option<Signer> {
-    let settings = context.settings().ok()?;
-    let secret = context
-        .secrets(&settings)
-        .ok()?
-        .get(&Account::book_signing())
-        .ok()??;
-    Some(Signer::from_seed(*secret.key()?))
 }
 
 fn bytes_in(dir: &Path) -> u64 {
@@ -424,8 +445,52 @@ pub(super) fn disk(context: &Context) -> Vec<Found> {
             ),
             "move it to a disk of this machine",
         ))],
-        None => vec![Found::ok("a disk of this machine")],
+        None => vec![free_space(root)],
     }
+}
+
+/// A full disk stops every call, since none is let through without its entry.
+fn free_space(root: &Path) -> Found {
+    match free_bytes(root) {
+        Some(free) => space(root, free),
+        None => Found::ok("a disk of this machine"),
+    }
+}
+
+fn space(root: &Path, free: u64) -> Found {
+    const NONE: u64 = 5_000_000;
+    const LITTLE: u64 = 100_000_000;
+    let megabytes = free / 1_000_000;
+    let remedy = "make room on it, or move the folder to a larger disk and name it with --dir";
+    match free {
+        ..NONE => Found::fail(Problem::new(
+            "disk_full",
+            format!(
+                "the disk of `{}` is full ({megabytes} MB free): no entry can be written, so no call is let through",
+                root.display()
+            ),
+            remedy,
+        )),
+        NONE..LITTLE => Found::warn(
+            format!(
+                "the disk of `{}` is nearly full ({megabytes} MB free): when it is full, no call is let through",
+                root.display()
+            ),
+            remedy,
+        ),
+        LITTLE.. => Found::ok(format!("a disk of this machine, {megabytes} MB free")),
+    }
+}
+
+#[cfg(unix)]
+fn free_bytes(path: &Path) -> Option<u64> {
+    let disk = rustix::fs::statvfs(path).ok()?;
+    Some(disk.f_bavail.saturating_mul(disk.f_frsize))
+}
+
+#[cfg(not(unix))]
+fn free_bytes(_path: &Path) -> Option<u64> {
+    None
 }
 
 /// The kind of the network file system `path` lies on, where the system tells (`/proc/self/mounts`).
@@ -521,4 +586,27 @@ fn open_to_others(path: &Path) -> Vec<Found> {
 #[cfg(not(unix))]
 fn open_to_others(_path: &Path) -> Vec<Found> {
     Vec::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::Level;
+
+    #[test]
+    fn a_disk_runs_full_by_steps() {
+        for (free, level, words) in [
+            (0, Level::Fail, "is full (0 MB free)"),
+            (4_999_999, Level::Fail, "is full (4 MB free)"),
+            (5_000_000, Level::Warn, "nearly full (5 MB free)"),
+            (99_999_999, Level::Warn, "nearly full (99 MB free)"),
+            (100_000_000, Level::Ok, "100 MB free"),
+        ] {
+            let found = space(Path::new("/x"), free);
+            assert_eq!(found.level, level, "{free}");
+            assert!(found.what.contains(words), "{}", found.what);
+        }
+        #[cfg(unix)]
+        assert!(free_bytes(&std::env::temp_dir()).is_some());
+    }
 }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use tokio::io::AsyncWrite;
 
@@ -18,6 +19,10 @@ pub struct Outbox {
     lines: VecDeque<Entry>,
     bytes: usize,
     unflushed: bool,
+    /// Bytes the peer ever took.
+    taken: u64,
+    /// Since when the queue is full without the peer taking anything, and what it had taken then.
+    stalled: Option<(Instant, u64)>,
 }
 
 #[derive(Debug)]
@@ -48,6 +53,21 @@ impl Outbox {
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.bytes >= FULL
+    }
+
+    /// Since when the queue is full and the peer has taken nothing; asked whenever the loop turns.
+    pub fn stalled_since(&mut self, now: Instant) -> Option<Instant> {
+        if !self.is_full() {
+            self.stalled = None;
+            return None;
+        }
+        match self.stalled {
+            Some((since, taken)) if taken == self.taken => Some(since),
+            _ => {
+                self.stalled = Some((now, self.taken));
+                Some(now)
+            }
+        }
     }
 
     /// Empties the queue. The requests of which not one byte was written.
@@ -92,6 +112,7 @@ impl Outbox {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 Poll::Ready(Ok(bytes)) => {
                     entry.written += bytes;
+                    self.taken += bytes as u64;
                     self.unflushed = true;
                     if entry.written == entry.line.len() {
                         self.bytes -= entry.line.len();
@@ -126,6 +147,25 @@ impl Outbox {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_full_queue_nobody_takes_from_is_noticed() {
+        let mut outbox = Outbox::default();
+        let start = Instant::now();
+        let later = start + std::time::Duration::from_secs(9);
+        assert_eq!(outbox.stalled_since(start), None);
+        outbox.push(vec![b'x'; FULL], None);
+        assert_eq!(outbox.stalled_since(start), Some(start));
+        assert_eq!(outbox.stalled_since(later), Some(start));
+        outbox.taken += 1;
+        assert_eq!(
+            outbox.stalled_since(later),
+            Some(later),
+            "it took something"
+        );
+        outbox.discard();
+        assert_eq!(outbox.stalled_since(later), None);
+    }
 
     #[tokio::test]
     async fn keeps_order_and_tells_what_was_never_begun() {

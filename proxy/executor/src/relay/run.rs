@@ -22,6 +22,8 @@ use crate::upstream::diagnostics::{Diagnostics, flush_stderr};
 const LAST_ANSWERS: Duration = Duration::from_millis(400);
 /// How long the gate may take to write down what was under way.
 const LAST_RECORDS: Duration = Duration::from_millis(500);
+/// How long a peer may leave a full queue untouched.
+const STALLED: Duration = Duration::from_secs(30);
 /// How long a timer sleeps when nothing is due.
 const FAR: Duration = Duration::from_secs(3_600);
 
@@ -96,6 +98,7 @@ impl Relay {
                 self.server_ended("it did not open the session and is replaced")
                     .await;
             }
+            let stalled = self.end_the_stalled().await;
             if let Some(until) = self.leaving
                 && (self.output.is_none()
                     || !self.session.owes_answers()
@@ -108,6 +111,7 @@ impl Relay {
                 .next_deadline()
                 .into_iter()
                 .chain(self.leaving)
+                .chain(stalled)
                 .min();
             let due = due.unwrap_or_else(|| timer.deadline().into_std() + FAR);
             if due < timer.deadline().into_std() || timer.is_elapsed() {
@@ -185,6 +189,29 @@ impl Relay {
                 Woken::Stop => return Left::BySignal,
             }
         }
+    }
+
+    /// A peer that takes nothing while its queue is full would keep us from hearing that the other one left. It is given up after
+    /// [`STALLED`]. Answers when that has to be looked at again.
+    async fn end_the_stalled(&mut self) -> Option<Instant> {
+        let now = Instant::now();
+        let client = self.session.to_client.stalled_since(now);
+        let server = self.session.to_server.stalled_since(now);
+        let over = |since: Option<Instant>| since.is_some_and(|since| now >= since + STALLED);
+        if over(client) && self.output.take().is_some() {
+            self.session
+                .log("the client does not read what it is sent; it counts as gone");
+            self.leaving = Some(now);
+        }
+        if over(server) {
+            self.server_ended("it does not read what it is sent").await;
+        }
+        client
+            .into_iter()
+            .chain(server)
+            .map(|since| since + STALLED)
+            .filter(|due| *due > now)
+            .min()
     }
 
     /// One attempt on both queues before waiting: most messages go out in the round they came in.

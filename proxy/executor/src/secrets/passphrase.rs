@@ -4,8 +4,8 @@ use std::env;
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::File;
-use std::io::{IsTerminal, Read};
-use std::path::PathBuf;
+use std::io::{IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
 
 use zeroize::Zeroizing;
 
@@ -70,13 +70,18 @@ impl PassphraseSource {
     pub fn read(&self) -> Result<Passphrase, SecretsError> {
         match self {
             PassphraseSource::File(path) => {
-                let what = || format!("`{}`", path.display());
-                first_line(
-                    File::open(path).map_err(|error| {
-                        SecretsError::NoPassphrase(format!("{}: {error}", what()))
-                    })?,
-                    &what(),
-                )
+                let what = format!("`{}`", path.display());
+                let file = File::open(path)
+                    .map_err(|error| SecretsError::NoPassphrase(format!("{what}: {error}")))?;
+                if open_to_others(&file) {
+                    // Where nobody reads, nothing can be said; `doctor` fails it too.
+                    let _ = writeln!(
+                        std::io::stderr(),
+                        "warning: other users can read the passphrase in {what}: `chmod 600 {}`",
+                        path.display()
+                    );
+                }
+                first_line(file, &what)
             }
             PassphraseSource::Descriptor(fd) => {
                 let what = format!("descriptor {fd}");
@@ -85,6 +90,16 @@ impl PassphraseSource {
                 first_line(file, &what)
             }
             PassphraseSource::Prompt => prompt("passphrase of this executor: "),
+        }
+    }
+
+    /// The passphrase's file, where it is one that other users of this machine can read or change.
+    pub fn exposed(&self) -> Option<&Path> {
+        match self {
+            PassphraseSource::File(path) => File::open(path)
+                .is_ok_and(|file| open_to_others(&file))
+                .then_some(path),
+            _ => None,
         }
     }
 
@@ -143,6 +158,19 @@ fn first_line(source: impl Read, what: &str) -> Result<Passphrase, SecretsError>
         )));
     }
     Passphrase::new(line.to_vec())
+}
+
+#[cfg(unix)]
+fn open_to_others(file: &File) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    // A pipe handed over as /dev/fd/N is nobody else's, whatever its mode says.
+    file.metadata()
+        .is_ok_and(|meta| meta.is_file() && meta.mode() & 0o077 != 0)
+}
+
+#[cfg(not(unix))]
+fn open_to_others(_file: &File) -> bool {
+    false
 }
 
 fn prompt(text: &str) -> Result<Passphrase, SecretsError> {
@@ -221,8 +249,25 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
+    fn a_file_others_can_read_is_told_from_one_s_own() {
+        use std::os::unix::fs::PermissionsExt;
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for (mode, exposed) in [
+            (0o600, false),
+            (0o400, false),
+            (0o640, true),
+            (0o604, true),
+            (0o620, true),
+        ] {
+            std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+            let source = PassphraseSource::File(file.path().to_owned());
+            assert_eq!(source.exposed().is_some(), exposed, "{mode:o}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
     fn a_descriptor_is_read() {
-        use std::io::Write;
         use std::os::fd::AsRawFd;
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"from fd\n").unwrap();

@@ -20,7 +20,7 @@ struct World {
 impl World {
     fn new() -> World {
         let temp = tempfile::tempdir().unwrap();
-        std::fs::write(temp.path().join("pw"), "correct horse\n").unwrap();
+        private(&temp.path().join("pw"), "correct horse\n");
         World { temp }
     }
 
@@ -56,5 +56,15 @@ impl World {
         let output = self.run(line);
         let text = String::from_utf8(output.stdout).unwrap();
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{line}: {error}: {text}"))
+    }
+}
+
+/// Writes a file only its owner can read.
+fn private(path: &Path, text: &str) {
+    std::fs::write(path, text).unwrap();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
     }
 }
