@@ -235,9 +235,10 @@ fn run(arguments: &[String]) -> Result<(), Failure> {
     ];
     for other in others {
         let (name, command) = other.split_once('=').ok_or("--other NAME=COMMAND")?;
-        let mut command: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
-        command.extend(server.clone());
-        paths.push(plain(name, command));
+        paths.push(plain(
+            name,
+            command.split_whitespace().map(str::to_owned).collect(),
+        ));
     }
     println!(
         "append + fsync of 1.2 KiB on this disk: {}",
