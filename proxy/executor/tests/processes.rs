@@ -63,13 +63,61 @@ fn gone(part: &str, within: Duration) {
     }
 }
 
+/// The first line the relay writes, within ten seconds.
+fn first_line(relay: &mut Child) -> String {
+    let mut output = BufReader::new(relay.stdout.take().unwrap());
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let _ = output.read_line(&mut line);
+        // The stream stays open for as long as the relay writes.
+        let _ = sender.send(line);
+        let _ = std::io::copy(&mut output, &mut std::io::sink());
+    });
+    receiver
+        .recv_timeout(Duration::from_secs(10))
+        .unwrap_or_else(|_| {
+            let _ = relay.kill();
+            panic!("the relay said nothing");
+        })
+}
+
 fn wait_until_ready(relay: &mut Child) {
-    let mut line = String::new();
-    BufReader::new(relay.stdout.as_mut().unwrap())
-        .read_line(&mut line)
-        .unwrap();
+    let line = first_line(relay);
     assert!(line.contains("notifications/message"), "{line}");
 }
+
+/// In a container the leader of the session is outside of the process namespace, and its number is 0.
+#[test]
+#[cfg(target_os = "linux")]
+fn m21_m24_hold_in_a_process_namespace() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let inside = |command: &str| {
+        Command::new("unshare")
+            .args(["-Urpf", "--mount-proc", "sh", "-c", command])
+            .output()
+    };
+    if !inside("exit 0").is_ok_and(|output| output.status.success()) {
+        println!("not run: this system lets nobody make a process namespace");
+        return;
+    }
+    let me = std::env::current_exe().unwrap();
+    // The shell is the namespace's first process and takes in what the killed relays leave.
+    let output = inside(&format!("'{}' --exact {TWENTY}; exit $?", me.display())).unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && said.contains("1 passed"),
+        "{said}"
+    );
+}
+
+fn kill(signal: &str, process: u32) {
+    let command = format!("kill -{signal} {process}");
+    let status = Command::new("sh").args(["-c", &command]).status().unwrap();
+    assert!(status.success());
+}
+
+const TWENTY: &str = "m21_m24_twenty_starts_and_kills_leave_nothing";
 
 #[test]
 fn m21_m24_twenty_starts_and_kills_leave_nothing() {
@@ -100,11 +148,7 @@ fn m24_end_of_input_and_term_end_everything_with_exit_code_0_in_two_seconds() {
         match signal {
             None => drop(relay.stdin.take()),
             Some(signal) => {
-                let status = Command::new("sh")
-                    .args(["-c", &format!("kill -{signal} {}", relay.id())])
-                    .status()
-                    .unwrap();
-                assert!(status.success());
+                kill(signal, relay.id());
             }
         }
         let status = relay.wait().unwrap();
@@ -132,10 +176,7 @@ fn m26_a_command_that_is_nowhere_is_an_answer_and_not_a_hang() {
     stdin
         .write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{}}\n")
         .unwrap();
-    let mut line = String::new();
-    BufReader::new(relay.stdout.as_mut().unwrap())
-        .read_line(&mut line)
-        .unwrap();
+    let line = first_line(&mut relay);
     assert!(
         line.contains("upstream_failed") && !line.contains("no-such-command"),
         "{line}"

@@ -10,11 +10,14 @@ use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use rustix::process::{Pid, Signal, getsid, kill_process_group, setsid};
+// Not rustix's `getsid`: a session whose leader is outside of our process namespace (a container) has the number 0, which it
+// takes for impossible.
+use nix::unistd::getsid;
+use rustix::process::{Pid, Signal, kill_process_group, setsid};
 
 use super::GuardianProgram;
 use crate::upstream::diagnostics::to_stderr;
@@ -22,8 +25,23 @@ use crate::upstream::diagnostics::to_stderr;
 /// The executor's end of the pipe. Dropping the last clone ends the guardian.
 #[derive(Debug, Clone)]
 pub struct Guardian {
-    pipe: Arc<OwnedFd>,
-    starting: Arc<Mutex<Option<JoinHandle<()>>>>,
+    program: GuardianProgram,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug)]
+struct State {
+    pipe: Arc<Pipe>,
+    starting: Option<JoinHandle<Option<Child>>>,
+    process: Option<Child>,
+}
+
+/// Both ends: with the reading end open here too, a child that tells a guardian which has ended is not killed by SIGPIPE before it
+/// has become the server. The writing end never blocks.
+#[derive(Debug)]
+pub(super) struct Pipe {
+    reading: OwnedFd,
+    pub(super) writing: OwnedFd,
 }
 
 impl Guardian {
@@ -33,55 +51,81 @@ impl Guardian {
     /// No pipe or no thread can be had.
     pub fn start(program: GuardianProgram) -> io::Result<Self> {
         let (reading, writing) = io::pipe()?;
-        let start = move || {
-            let mut command = Command::new(&program.program);
-            command.arg0("countersign-guardian");
-            command
-                .args(&program.arguments)
-                .env_clear()
-                .current_dir("/");
-            command
-                .stdin(Stdio::from(reading))
-                .stdout(Stdio::null())
-                .stderr(Stdio::null());
-            if let Err(error) = command.spawn() {
-                to_stderr(format!(
-                    "countersign: no guardian process, so a killed executor may leave processes: {error}\n"
-                ));
-            }
+        let pipe = Pipe {
+            reading: reading.into(),
+            writing: writing.into(),
         };
-        let thread = std::thread::Builder::new()
-            .name("guardian".to_owned())
-            .stack_size(64 * 1024);
-        let starting = thread.spawn(start)?;
+        rustix::io::ioctl_fionbio(&pipe.writing, true)?;
+        let state = State {
+            starting: Some(begin(&program, &pipe)?),
+            pipe: Arc::new(pipe),
+            process: None,
+        };
         Ok(Self {
-            pipe: Arc::new(writing.into()),
-            starting: Arc::new(Mutex::new(Some(starting))),
+            program,
+            state: Arc::new(Mutex::new(state)),
         })
     }
 
-    /// Waits until the guardian process exists: no child is started before.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until a guardian process lives: no child is started before. One that has ended meanwhile (somebody killed it) is
+    /// followed by another on the same pipe, which reads what the first had not read; groups that only the first knew are no
+    /// longer watched.
     pub(super) fn ready(&self) {
-        let starting = self
-            .starting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        if let Some(thread) = starting {
-            let _ = thread.join();
+        let mut state = self.state();
+        if let Some(thread) = state.starting.take() {
+            state.process = thread.join().unwrap_or_default();
+        }
+        let ended = match &mut state.process {
+            Some(process) => matches!(process.try_wait(), Ok(Some(_))),
+            None => false,
+        };
+        if ended {
+            state.process = begin(&self.program, &state.pipe)
+                .ok()
+                .and_then(|thread| thread.join().ok().flatten());
         }
     }
 
     /// The pipe, into which a child writes [`watch_line`] before it becomes another program.
-    pub(super) fn pipe(&self) -> Arc<OwnedFd> {
-        self.pipe.clone()
+    pub(super) fn pipe(&self) -> Arc<Pipe> {
+        self.state().pipe.clone()
     }
 
     pub(super) fn reaped(&self, group: Pid) {
         let line = format!("reaped {}\n", group.as_raw_nonzero());
         // A guardian that is gone has nothing to forget.
-        let _ = rustix::io::write(&*self.pipe, line.as_bytes());
+        let _ = rustix::io::write(&self.pipe().writing, line.as_bytes());
     }
+}
+
+fn begin(program: &GuardianProgram, pipe: &Pipe) -> io::Result<JoinHandle<Option<Child>>> {
+    let mut command = Command::new(&program.program);
+    command.arg0("countersign-guardian");
+    command
+        .args(&program.arguments)
+        .env_clear()
+        .current_dir("/");
+    command
+        .stdin(Stdio::from(pipe.reading.try_clone()?))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let start = move || match command.spawn() {
+        Ok(process) => Some(process),
+        Err(error) => {
+            to_stderr(format!(
+                "countersign: no guardian process, so a killed executor may leave processes: {error}\n"
+            ));
+            None
+        }
+    };
+    std::thread::Builder::new()
+        .name("guardian".to_owned())
+        .stack_size(64 * 1024)
+        .spawn(start)
 }
 
 /// `watch <group>\n`, made without an allocation: between fork and exec there is no allocator to trust. The line and its length.
@@ -113,7 +157,8 @@ pub fn guard() {
     let _ = setsid();
     for group in watched(BufReader::new(io::stdin().lock())) {
         // A leader in another session than the executor's has its number from one that ended long ago.
-        let stranger = getsid(Some(group)).is_ok_and(|found| Some(found) != session);
+        let leader = nix::unistd::Pid::from_raw(group.as_raw_nonzero().get());
+        let stranger = getsid(Some(leader)).is_ok_and(|found| Some(found) != session);
         if !stranger {
             let _ = kill_process_group(group, Signal::KILL);
         }
@@ -170,5 +215,40 @@ mod tests {
         check("watch 10\nreaped 11\nnonsense\nwatch x\n", &[10]);
         check("watch 0\nwatch 1\nwatch -1\n", &[]);
         check("", &[]);
+    }
+
+    /// A guardian somebody killed does not keep the next server from starting, and another takes its place.
+    #[tokio::test]
+    async fn m24_a_killed_guardian_is_followed_by_another() {
+        let program = GuardianProgram {
+            program: "cat".into(),
+            arguments: Vec::new(),
+        };
+        let guardian = Guardian::start(program).unwrap();
+        let process = || {
+            guardian.ready();
+            guardian.state().process.as_ref().unwrap().id()
+        };
+        let first = process();
+        for _ in 0..2 {
+            let mut command = tokio::process::Command::new("sh");
+            command.args(["-c", "echo here"]);
+            let mut spawned = super::super::Tree::spawn(command, Some(guardian.clone())).unwrap();
+            let mut said = String::new();
+            tokio::io::AsyncReadExt::read_to_string(&mut spawned.stdout, &mut said)
+                .await
+                .unwrap();
+            assert_eq!(said, "here\n");
+            // Killed, but not yet waited for: the second server starts all the same.
+            let now = Pid::from_raw(i32::try_from(process()).unwrap()).unwrap();
+            rustix::process::kill_process(now, Signal::KILL).unwrap();
+        }
+        for _ in 0..400 {
+            if process() != first {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        panic!("no other guardian");
     }
 }

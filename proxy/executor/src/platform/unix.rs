@@ -193,7 +193,7 @@ fn before_exec(command: &mut Command, guardian: Option<&Guardian>) {
             rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
             if let Some(pipe) = &pipe {
                 let (line, length) = watch_line(std::process::id());
-                let _ = rustix::io::write(&**pipe, &line[..length]);
+                let _ = rustix::io::write(&pipe.writing, &line[..length]);
             }
             // We may have died before the kernel was told.
             if rustix::process::getppid() == Some(parent) {
