@@ -1,0 +1,189 @@
+//! `book verify`: the verdict on a book in words and as data. Nothing here writes.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use countersign_book::{
+    BookError, FindingKind, Reader, Report as Verified, Verdict, VerifyOptions, Vkey, escape,
+    verify,
+};
+use serde_json::{Value, json};
+
+use crate::commands::{Context, Report};
+use crate::problem::Problem;
+
+use super::{own_keys, unreadable};
+
+/// Which book is verified.
+#[derive(Debug, Args)]
+pub struct VerifyArgs {
+    /// The book's folder [default: this executor's]
+    #[arg(value_name = "PATH")]
+    pub path: Option<PathBuf>,
+    /// The verifier key the book must have, known from elsewhere
+    #[arg(long, value_name = "VKEY")]
+    pub vkey: Option<String>,
+}
+
+/// Whose word it is that a book is held against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Held {
+    /// The key on the command line.
+    Given,
+    /// The executor's own, from its secret store.
+    Own,
+    /// None but the book's.
+    None,
+}
+
+/// Verifies a book; the exit code is the verdict's (0 whole, 13 unsigned tail, 30 payload missing, 31 changed, 35 replaced, 40 unverifiable).
+pub(super) fn run(context: &Context, args: &VerifyArgs) -> Result<Report, Problem> {
+    let dir = args.path.clone().unwrap_or_else(|| context.folder.book());
+    let failed = |error: BookError| unreadable(context, &dir, &error);
+    let given = args
+        .vkey
+        .as_deref()
+        .map(Vkey::parse)
+        .transpose()
+        .map_err(|error| {
+            Problem::new(
+                "vkey",
+                format!("the verifier key is not understood: {error}"),
+                "give the whole line, as `book verify` prints it",
+            )
+        })?;
+    let own = match args.path {
+        Some(_) => None,
+        None => own_keys(context),
+    };
+    let (pinned, held) = match (given, &own) {
+        (Some(vkey), _) => (Some(vkey), Held::Given),
+        (None, Some((signer, _))) => {
+            let reader = Reader::open(&dir).map_err(failed)?;
+            (Some(signer.vkey(&reader.book().origin)), Held::Own)
+        }
+        (None, None) => (None, Held::None),
+    };
+    let options = VerifyOptions {
+        pinned,
+        vault: own.and_then(|(_, vault)| vault),
+        ..VerifyOptions::default()
+    };
+    let found = verify(&dir, &options).map_err(failed)?;
+    let verdict = found.verdict();
+    let mut report = Report::new(
+        verified_text(&dir, &found, verdict, held),
+        verified_json(&dir, &found, verdict, held),
+    );
+    report.exit = verdict.exit_code();
+    Ok(report)
+}
+
+fn verified_text(dir: &Path, found: &Verified, verdict: Verdict, held: Held) -> String {
+    let mut text = String::new();
+    for finding in &found.findings {
+        let line = if finding.line == 0 {
+            String::new()
+        } else {
+            format!(", line {}", finding.line)
+        };
+        text.push_str(&format!(
+            "{}: {}{line}, entry {}: {}\n",
+            word(finding.kind),
+            finding.file.display(),
+            finding.index,
+            escape(&finding.what)
+        ));
+    }
+    if found.more > 0 {
+        text.push_str(&format!("and {} more findings\n", found.more));
+    }
+    let key = match held {
+        Held::Own => "this executor's own key",
+        Held::Given | Held::None => "the key you gave",
+    };
+    let reference = match held {
+        Held::Own => "with this executor's own key, from its secret store",
+        Held::Given => "with the key you gave",
+        Held::None => {
+            "with the key in the book itself: no independent reference (give the key you noted with --vkey)"
+        }
+    };
+    let headline = match verdict {
+        Verdict::Ok => format!(
+            "the book is whole and signed: {} entries, {} checkpoints, {} payloads{}",
+            found.size,
+            found.checkpoints,
+            found.payloads,
+            found.unopened()
+        ),
+        Verdict::UnsignedTail => format!(
+            "the book is whole and signed up to entry {}; what follows is not signed (a crash, or lines put in by hand)",
+            last(found)
+        ),
+        Verdict::PayloadMissing => {
+            "the record is whole, but kept content is missing without a word about it".to_owned()
+        }
+        Verdict::PayloadChanged => {
+            "the record is whole, but kept content is not what its entries commit to".to_owned()
+        }
+        Verdict::Changed => format!(
+            "the book was changed; the first bad place is named above; {} entries before it are as they were signed",
+            found.size
+        ),
+        Verdict::Replaced => format!("this is another book: it is not signed by {key}"),
+        Verdict::Unverifiable => "the book cannot be verified".to_owned(),
+    };
+    text.push_str(&format!(
+        "{headline}\n  verified {reference}\n  {}\n  {}\n",
+        dir.display(),
+        found.vkey
+    ));
+    text
+}
+
+fn last(found: &Verified) -> String {
+    found
+        .size
+        .checked_sub(1)
+        .map_or_else(|| "(none)".to_owned(), |last| last.to_string())
+}
+
+fn verified_json(dir: &Path, found: &Verified, verdict: Verdict, held: Held) -> Value {
+    let findings: Vec<Value> = found
+        .findings
+        .iter()
+        .map(|finding| {
+            json!({"kind": word(finding.kind), "file": finding.file.display().to_string(), "line": finding.line, "index": finding.index, "what": finding.what})
+        })
+        .collect();
+    let verdict_word = match verdict {
+        Verdict::Ok => "ok",
+        Verdict::UnsignedTail => "unsigned_tail",
+        Verdict::PayloadMissing => "payload_missing",
+        Verdict::PayloadChanged => "payload_changed",
+        Verdict::Changed => "changed",
+        Verdict::Replaced => "replaced",
+        Verdict::Unverifiable => "unverifiable",
+    };
+    json!({
+        "path": dir.display().to_string(), "verdict": verdict_word, "exit": verdict.exit_code(), "origin": found.origin.as_str(), "vkey": found.vkey,
+        "reference": match held { Held::Given => "pinned", Held::Own => "own", Held::None => "none" },
+        "size": found.size, "root": found.root.to_string(), "checkpoints": found.checkpoints, "segments": found.segments, "bytes": found.bytes,
+        "open_calls": found.open_calls, "not_understood": found.not_understood, "payloads": found.payloads, "opened": found.opened, "findings": findings, "more": found.more,
+    })
+}
+
+fn word(kind: FindingKind) -> &'static str {
+    match kind {
+        FindingKind::Changed => "changed",
+        FindingKind::Removed => "removed",
+        FindingKind::UnsignedTail => "unsigned tail",
+        FindingKind::PayloadMissing => "payload missing",
+        FindingKind::PayloadChanged => "payload changed",
+        FindingKind::SecondOutcome => "note, second outcome",
+        FindingKind::PayloadAbsentOnRecord => "payload absent, on record",
+        FindingKind::Replaced => "replaced",
+        FindingKind::Unverifiable => "unverifiable",
+    }
+}
