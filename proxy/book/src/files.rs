@@ -5,11 +5,15 @@
 )]
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::BookError;
+
+mod direct;
+
+pub(crate) use direct::Direct;
 
 /// A file whose lock is taken for the time of a batch.
 #[derive(Debug)]
@@ -294,33 +298,89 @@ pub(crate) fn length(file: &File, path: &Path) -> Result<u64, BookError> {
 }
 
 /// Fills `buffer` from `offset`; false when the file ends before.
-pub(crate) fn read_at(mut file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<bool> {
-    file.seek(SeekFrom::Start(offset))?;
-    match file.read_exact(buffer) {
+pub(crate) fn read_at(file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<bool> {
+    match read_exact_at(file, offset, buffer) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
         Err(error) => Err(error),
     }
 }
 
-/// Writes all bytes at `offset`.
-pub(crate) fn write_at(mut file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
-    file.seek(SeekFrom::Start(offset))?;
-    file.write_all(bytes)
+#[cfg(unix)]
+fn read_exact_at(file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, buffer, offset)
 }
 
-/// Asks the system to begin writing these bytes of the file out, so that the sync that follows finds them under way. A
-/// hint: nothing depends on it but time.
-pub(crate) fn begin_writing(file: &File, offset: u64, length: u64) {
+#[cfg(not(unix))]
+fn read_exact_at(mut file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+    file.seek(SeekFrom::Start(offset))?;
+    file.read_exact(buffer)
+}
+
+/// Writes all bytes at `offset`.
+#[cfg(unix)]
+pub(crate) fn write_at(file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
+}
+
+/// Writes all bytes at `offset`.
+#[cfg(not(unix))]
+pub(crate) fn write_at(mut file: &File, offset: u64, bytes: &[u8]) -> io::Result<()> {
+    file.seek(SeekFrom::Start(offset))?;
+    io::Write::write_all(&mut file, bytes)
+}
+
+/// Writes zeros from `start` to `end`: blocks that are written, not holes.
+pub(crate) fn extend(file: &File, start: u64, end: u64) -> io::Result<()> {
+    let (zeros, mut at) = (vec![0; 256 << 10], start);
+    while at < end {
+        let part = &zeros[..(end - at).min(zeros.len() as u64) as usize];
+        write_at(file, at, part)?;
+        at += part.len() as u64;
+    }
+    Ok(())
+}
+
+/// The offset after the last byte that is not zero, looking at no more than the last `limit` of the file's `length` bytes;
+/// `length` when all of them are zero.
+pub(crate) fn end_of_bytes(file: &File, length: u64, limit: u64) -> io::Result<u64> {
+    let (first, mut end) = (length.saturating_sub(limit), length);
+    let mut buffer = vec![0; 64 << 10];
+    while end > first {
+        let start = end.saturating_sub(buffer.len() as u64).max(first);
+        let part = &mut buffer[..(end - start) as usize];
+        if !read_at(file, start, part)? {
+            break;
+        }
+        if let Some(last) = part.iter().rposition(|byte| *byte != 0) {
+            return Ok(start + last as u64 + 1);
+        }
+        end = start;
+    }
+    Ok(length)
+}
+
+/// Whether a flush of one file's device is a flush of the other's; no where the system does not say.
+pub(crate) fn same_device(one: &File, other: &File) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        matches!((one.metadata(), other.metadata()), (Ok(one), Ok(other)) if one.dev() == other.dev())
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = (one, other);
+        false
+    }
+}
+
+/// Makes sure that what is read next is what the disk holds. After a failed sync the system may keep bytes in memory, as
+/// good as written, that never reached it.
+pub(crate) fn read_from_disk(file: &File) -> io::Result<()> {
+    file.sync_data()?;
     #[cfg(target_os = "linux")]
-    let _ = rustix::fs::fadvise(
-        file,
-        offset,
-        std::num::NonZeroU64::new(length),
-        rustix::fs::Advice::DontNeed,
-    );
-    #[cfg(not(target_os = "linux"))]
-    let _ = (file, offset, length);
+    rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed)?;
+    Ok(())
 }
 
 /// Opens a regular file and nothing else: opening a pipe waits for its other end, and a device may never end.

@@ -82,6 +82,8 @@ pub trait Store: Send + Sync {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the store failed: {detail}")]
 pub struct StoreError {
+    /// The reason in words anybody may read, as a sentence part.
+    pub why: &'static str,
     /// What went wrong.
     pub detail: String,
 }
@@ -178,6 +180,8 @@ pub trait Book: Send + Sync {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the book cannot be written: {detail}")]
 pub struct BookError {
+    /// The reason in words anybody may read, as a sentence part.
+    pub why: &'static str,
     /// What went wrong.
     pub detail: String,
 }

@@ -39,6 +39,9 @@ pub struct WriterOptions {
     pub segment_bytes: u64,
     /// Bytes after which the next batch begins a new vault segment.
     pub vault_segment_bytes: u64,
+    /// Zeros that a vault segment holds ahead of need at most, so that a batch with payloads needs one flush where the file
+    /// system is known to allow it; 0 for none, anywhere.
+    pub vault_ahead_bytes: u64,
     /// Threads that check signatures on opening, at least 1.
     pub threads: usize,
 }
@@ -101,6 +104,7 @@ impl WriterOptions {
             payloads: Payloads::Keep { limit: 1 << 20 },
             segment_bytes: 4 << 20,
             vault_segment_bytes: 64 << 20,
+            vault_ahead_bytes: 1 << 20,
             threads: 2,
         }
     }

@@ -5,6 +5,7 @@ pub(crate) mod batch;
 mod blame;
 pub(crate) mod chain;
 pub(crate) mod layout;
+mod objects;
 pub(crate) mod recover;
 pub(crate) mod scan;
 pub(crate) mod segment;

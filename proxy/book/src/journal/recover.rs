@@ -66,6 +66,7 @@ impl Writer {
         };
         let path = layout.segment(first);
         let journal = files::open_write(&path)?;
+        files::read_from_disk(&journal).map_err(BookError::io("sync", &path))?;
         let mut chain = Chain::new(book.origin, vec![book.vkey]);
         let mut place = begin(&journal, &path, first, &mut chain)?;
         let start = place.offset;
@@ -88,9 +89,7 @@ impl Writer {
             signer,
             vkey,
             vault_key: vault,
-            vault: None,
-            vault_length: 0,
-            unsynced: recent.stored.iter().map(|stored| stored.at.seg).collect(),
+            objects: None,
             sources,
             options,
             signed: None,
@@ -108,6 +107,8 @@ impl Writer {
 
     /// Copies the tail to `quarantine/`, then cuts it off. What another crash had left there unrecorded stays in front.
     pub(super) fn set_aside(&mut self, tail: &Tail) -> Result<(), BookError> {
+        // What is set aside may refer to objects behind those of the record: the vault's end is looked for anew.
+        self.objects = None;
         let path = self.layout.segment(self.first);
         let pending = self.layout.quarantine().join(PENDING);
         files::make_dir(&self.layout.quarantine())?;

@@ -52,6 +52,8 @@ pub(crate) struct Recent {
     pub explained: std::collections::BTreeSet<Target>,
     /// How many of `stored`, at its end, are of the last batch.
     pub last: usize,
+    /// Whether a tail was set aside: objects it refers to may lie behind the vault's end.
+    pub recovered: bool,
     unsigned: Vec<Fact>,
 }
 
@@ -72,7 +74,9 @@ pub(crate) enum Which {
     Last,
 }
 
-/// Payloads remembered at least: to try the vault's key on, and whose segments the next batch syncs.
+/// How an entry of that kind states it, wherever else these bytes may stand.
+const RECOVERED: &[u8] = b"\"k\":\"book.recovered\"";
+/// Payloads remembered at least: to try the vault's key on.
 const RECENT: usize = 256;
 /// A disk writes whole sectors: one that was not written is all zero.
 const SECTOR: u64 = 512;
@@ -294,7 +298,8 @@ pub(crate) fn inspect(file: &File, offset: u64, chain: &Chain) -> std::io::Resul
 }
 
 impl Sink for Recent {
-    fn leaf(&mut self, _index: u64, _line: &[u8], leaf: Leaf) {
+    fn leaf(&mut self, _index: u64, line: &[u8], leaf: Leaf) {
+        self.recovered |= memchr::memmem::find(line, RECOVERED).is_some();
         self.unsigned.extend(leaf.facts);
     }
 

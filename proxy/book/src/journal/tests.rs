@@ -47,7 +47,15 @@ fn memory_dir() -> tempfile::TempDir {
 }
 
 pub(crate) fn folder() -> Folder {
-    let dir = memory_dir();
+    folder_in(memory_dir())
+}
+
+/// A folder on a disk, as far as the system's temporary folder is on one.
+pub(crate) fn disk_folder() -> Folder {
+    folder_in(tempfile::tempdir().unwrap())
+}
+
+fn folder_in(dir: tempfile::TempDir) -> Folder {
     let book = dir.path().join("book");
     let new = NewBook {
         origin: Origin::from_id([3; 16]),

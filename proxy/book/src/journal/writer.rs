@@ -1,9 +1,7 @@
 //! The writer: takes the book's lock for each batch, reads what others appended, appends its own, syncs, lets go.
 //! Refuses to go on after any failed write or sync.
 
-use std::collections::BTreeSet;
 use std::fs::File;
-use std::sync::Arc;
 
 use crate::entry::{Draft, EntryError};
 use crate::error::{BookError, Damage};
@@ -12,13 +10,13 @@ use crate::journal::api::{Committed, OpenCall, Recovery, Sources, WriterOptions}
 use crate::journal::batch::{Lines, MAX_BATCH, Prepared, Sealer};
 use crate::journal::chain::{Chain, VaultEnd};
 use crate::journal::layout::Layout;
+use crate::journal::objects::{Objects, Sizes};
 use crate::journal::recover;
 use crate::journal::scan::{Place, Recent, Scan, Which};
 use crate::journal::segment::{CP, SegmentLine};
 use crate::key::{Signer, VaultKey};
 use crate::kinds::{Head, Outcome, Status};
 use crate::note::Vkey;
-use crate::vault::SEGMENT_HEAD;
 
 /// The one way into a book. Several processes, and several writers of one process, may have the same folder open: the
 /// lock is held per batch.
@@ -35,11 +33,8 @@ pub struct Writer {
     pub(super) signer: Signer,
     pub(super) vkey: Vkey,
     pub(super) vault_key: VaultKey,
-    pub(super) vault: Option<(u64, Arc<File>)>,
-    /// Bytes this writer knows to be in that segment: it is never shorter again.
-    pub(super) vault_length: u64,
-    /// Vault segments that another process wrote to and may not have synced.
-    pub(super) unsynced: BTreeSet<u64>,
+    /// The vault segment written to, once there was something to write.
+    pub(super) objects: Option<Objects>,
     pub(super) sources: Sources,
     pub(super) options: WriterOptions,
     /// The largest checkpoint this key is known to have signed that is not in the journal.
@@ -160,10 +155,7 @@ impl Writer {
     pub(super) fn check_places(&self) -> Result<(), BookError> {
         self.lock.check()?;
         files::check_still(&self.journal, &self.layout.segment(self.first))?;
-        match &self.vault {
-            Some((seg, file)) => files::check_still(file, &self.layout.vault_segment(*seg)),
-            None => Ok(()),
-        }
+        self.objects.as_ref().map_or(Ok(()), Objects::check)
     }
 
     /// Whether the bytes read last are still there: the checkpoint the next batch follows.
@@ -211,8 +203,9 @@ impl Writer {
                     signatures: Which::Last,
                 };
                 let tail = scan.advance(&mut self.chain, &mut self.place, &mut recent)?;
-                self.unsynced
-                    .extend(recent.stored.iter().map(|stored| stored.at.seg));
+                if recent.recovered {
+                    self.objects = None;
+                }
                 if let Some(tail) = tail {
                     self.set_aside(&tail)?;
                 }
@@ -241,14 +234,16 @@ impl Writer {
         if written >= self.options.segment_bytes.max(self.start) && self.chain.size() > self.first {
             self.rotate()?;
         }
-        let objects = batch.iter().map(Prepared::vault_bytes).sum();
-        let vault = if objects > 0 {
-            Some(self.vault_for(objects)?)
-        } else {
-            None
+        let bytes = batch.iter().map(Prepared::vault_bytes).sum();
+        let sizes = Sizes {
+            segment: self.options.vault_segment_bytes,
+            ahead: self.options.vault_ahead_bytes,
         };
-        let (end, file) =
-            vault.map_or((VaultEnd::default(), None), |(end, file)| (end, Some(file)));
+        let end = if bytes > 0 {
+            Objects::place(&self.layout, &mut self.objects, &self.chain, bytes, sizes)?
+        } else {
+            VaultEnd::default()
+        };
         let now = (self.sources.clock)();
         let lines = Lines::make(batch, &mut self.chain, end, now, (&self.vkey, &self.signer))?;
         let head = &self.chain.head;
@@ -261,24 +256,19 @@ impl Writer {
             });
         }
 
-        let path = self.layout.segment(self.first);
-        if let Some(file) = &file {
-            let path = self.layout.vault_segment(end.seg);
-            files::write_at(file, end.end, &lines.vault).map_err(BookError::io("write", &path))?;
+        // The objects first: no entry is ever on disk without its payload.
+        if let (true, Some(objects)) = (bytes > 0, &mut self.objects) {
+            objects.write(&self.journal, end.end, &lines.vault, sizes)?;
         }
+        let path = self.layout.segment(self.first);
         files::write_at(&self.journal, self.place.offset, &lines.journal)
             .map_err(BookError::io("write", &path))?;
-        if let Some(file) = &file {
-            files::begin_writing(file, end.end, lines.vault.len() as u64);
-            files::begin_writing(&self.journal, self.place.offset, lines.journal.len() as u64);
-        }
-        self.sync(end.seg, file.as_ref(), &path)?;
+        self.journal
+            .sync_data()
+            .map_err(BookError::io("sync", &path))?;
         // Only what others find is acknowledged.
         self.check_places()?;
 
-        if file.is_some() {
-            self.vault_length = end.end + lines.vault.len() as u64;
-        }
         self.place.offset += lines.journal.len() as u64;
         self.place.line += lines.lines;
         Ok(Committed {
@@ -290,39 +280,12 @@ impl Writer {
         })
     }
 
-    /// Syncs the journal and the vault segments that hold payloads of the batches up to this one.
-    fn sync(
-        &mut self,
-        number: u64,
-        vault: Option<&Arc<File>>,
-        path: &std::path::Path,
-    ) -> Result<(), BookError> {
-        for other in std::mem::take(&mut self.unsynced) {
-            if vault.is_none() || other != number {
-                let path = self.layout.vault_segment(other);
-                if files::exists(&path) {
-                    files::open_write(&path)?
-                        .sync_data()
-                        .map_err(BookError::io("sync", &path))?;
-                }
-            }
-        }
-        // The payloads first, so that an entry without its payload is rare even after a loss of power. Where the system
-        // took the hint to begin writing, one commit of the file system covers both and the second sync finds its work
-        // done.
-        if let Some(vault) = vault {
-            vault
-                .sync_data()
-                .map_err(BookError::io("sync", &self.layout.vault_segment(number)))?;
-        }
-        self.journal
-            .sync_data()
-            .map_err(BookError::io("sync", path))
-    }
-
     /// Begins a new segment at the head.
     fn rotate(&mut self) -> Result<(), BookError> {
-        self.sync(0, None, &self.layout.segment(self.first))?;
+        let path = self.layout.segment(self.first);
+        self.journal
+            .sync_data()
+            .map_err(BookError::io("sync", &path))?;
         let line = SegmentLine::of(&self.chain)
             .to_bytes()
             .map_err(EntryError::Canonical)?;
@@ -340,46 +303,5 @@ impl Writer {
             line: 1,
         };
         Ok(())
-    }
-
-    /// The vault segment for `objects` more bytes, and where in it they go: never over bytes that are there.
-    fn vault_for(&mut self, objects: u64) -> Result<(VaultEnd, Arc<File>), BookError> {
-        let mut seg = self.chain.vault.seg;
-        loop {
-            let path = self.layout.vault_segment(seg);
-            if self.vault.as_ref().is_none_or(|(number, _)| *number != seg) {
-                if !files::exists(&path) {
-                    if seg == self.chain.vault.seg && self.chain.vault.end > 0 {
-                        seg += 1;
-                        continue;
-                    }
-                    files::make_dir(&self.layout.vault())?;
-                    files::write_new(&path, &[SEGMENT_HEAD])?;
-                }
-                self.vault = Some((seg, Arc::new(files::open_write(&path)?)));
-                self.vault_length = 0;
-            }
-            let Some((_, file)) = &self.vault else {
-                continue;
-            };
-            let length = files::length(file, &path)?;
-            if length < self.vault_length {
-                return Err(BookError::Damaged(Damage {
-                    file: path,
-                    line: 0,
-                    index: self.chain.size(),
-                    what: "the vault's segment is shorter than what was written to it".into(),
-                }));
-            }
-            let mut end = length.max(SEGMENT_HEAD.len() as u64);
-            if seg == self.chain.vault.seg {
-                end = end.max(self.chain.vault.end);
-            }
-            if end == SEGMENT_HEAD.len() as u64 || end + objects <= self.options.vault_segment_bytes
-            {
-                return Ok((VaultEnd { seg, end }, Arc::clone(file)));
-            }
-            seg += 1;
-        }
     }
 }

@@ -146,10 +146,17 @@ fn start_recorder(
     let dir = folder.book();
     let run = folder.run();
     let open = move || {
-        Writer::open(&dir, signer, vault, sources(), options).map_err(|error| error.to_string())
+        let (signer, vault) = (signer.clone(), vault.clone());
+        Writer::open(&dir, signer, vault, sources(), options.clone())
     };
     let chores = book::chores(folder, store, process);
-    Recorder::start(open, move |name| is_alive(&run, name), chores).map_err(|error| {
+    Recorder::start(
+        process.name(),
+        open,
+        move |name| is_alive(&run, name),
+        chores,
+    )
+    .map_err(|error| {
         Problem::new(
             "no_thread",
             format!("the system gives no thread for the book: {error}"),

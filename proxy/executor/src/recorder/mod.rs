@@ -1,7 +1,8 @@
 //! The one thread of a process that writes the book: group commit, the batch interval of reads, settling of dead processes'
-//! calls. Owns the queue and the writer; refuses to know what the entries mean.
+//! calls, opening the book anew after a failure. Owns the queue and the writer; refuses to know what the entries mean.
 
 pub mod liveness;
+mod outage;
 pub mod port;
 #[cfg(test)]
 mod tests;
@@ -10,8 +11,11 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use countersign_book::{Draft, Writer};
+use countersign_book::{BookError, Draft, Writer};
 use tokio::sync::oneshot;
+
+use outage::Outage;
+pub use outage::Stopped;
 
 /// How long a batched entry may wait for company before it is written.
 pub const BATCH_INTERVAL: Duration = Duration::from_millis(50);
@@ -36,11 +40,6 @@ pub enum When {
 }
 
 type Waiting = oneshot::Receiver<Result<(), Stopped>>;
-
-/// Why the book does not take entries any more, in words for the log and the person.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Stopped(pub Arc<str>);
 
 /// Entries this process adds of its own accord, asked for every twenty seconds and at the end. The returned closure is called
 /// once they are on disk.
@@ -86,7 +85,12 @@ struct State {
     hurry: bool,
     closing: bool,
     ended: bool,
+    /// For good.
     stopped: Option<Stopped>,
+    /// For now.
+    outage: Option<Stopped>,
+    /// Entries that were refused or lost in this outage.
+    missed: u64,
 }
 
 struct Item {
@@ -97,12 +101,14 @@ struct Item {
 
 impl Recorder {
     /// Starts the thread. `open` runs on it first and gives the writer; until it returns, submissions queue, and if it fails, they
-    /// and all later ones are answered with its words. `alive` says which processes live.
+    /// and later ones are answered with its words. After a failure of the system it is called again, now and then; what was
+    /// missed meanwhile becomes a `gap` of `process`. `alive` says which processes live.
     ///
     /// # Errors
     /// When the system gives no thread.
     pub fn start(
-        open: impl FnOnce() -> Result<Writer, String> + Send + 'static,
+        process: &str,
+        open: impl FnMut() -> Result<Writer, BookError> + Send + 'static,
         alive: impl Fn(&str) -> bool + Send + 'static,
         chores: Chores,
     ) -> std::io::Result<Self> {
@@ -110,23 +116,21 @@ impl Recorder {
             state: Mutex::new(State::default()),
             wake: Condvar::new(),
         });
-        let thread = Arc::clone(&shared);
+        let (thread, process) = (Arc::clone(&shared), process.to_owned());
         std::thread::Builder::new()
             .name("book".to_owned())
             .stack_size(1 << 20)
             .spawn(move || {
                 let end = End(&thread);
-                match open() {
-                    Ok(writer) => Scribe {
-                        shared: &thread,
-                        writer,
-                        alive: Box::new(alive),
-                        chores,
-                        chores_at: Instant::now(),
-                    }
-                    .run(),
-                    Err(words) => thread.stop(&Stopped(words.into())),
+                Scribe {
+                    shared: &thread,
+                    process,
+                    open: Box::new(open),
+                    alive: Box::new(alive),
+                    chores,
+                    chores_at: Instant::now(),
                 }
+                .run();
                 drop(end);
             })?;
         Ok(Self {
@@ -148,15 +152,13 @@ impl Recorder {
         match self.push(drafts, bytes, when)? {
             None => Ok(()),
             Some(waiting) => match tokio::time::timeout(PATIENCE, waiting).await {
-                Ok(answer) => {
-                    answer.unwrap_or_else(|_| Err(Stopped("the book's writer ended".into())))
-                }
-                Err(_) => Err(Stopped(
+                Ok(answer) => answer.unwrap_or_else(|_| Err(ended())),
+                Err(_) => Err(Stopped::new(
                     format!(
                         "the book did not take the entry within {} s: another process holds it",
                         PATIENCE.as_secs()
-                    )
-                    .into(),
+                    ),
+                    "another process holds the book",
                 )),
             },
         }
@@ -181,7 +183,12 @@ impl Recorder {
             return Err(stopped.clone());
         }
         if state.closing {
-            return Err(Stopped("the executor is ending".into()));
+            let words = "the executor is ending";
+            return Err(Stopped::new(words, words));
+        }
+        if let Some(stopped) = state.outage.clone() {
+            state.missed += drafts.len() as u64;
+            return Err(stopped);
         }
         let wait = when == When::Durable || state.bytes > WAIT_BYTES;
         let (waiter, waiting) = oneshot::channel();
@@ -242,7 +249,7 @@ struct End<'a>(&'a Shared);
 
 impl Drop for End<'_> {
     fn drop(&mut self) {
-        self.0.stop(&Stopped("the book's writer ended".into()));
+        self.0.stop(&ended());
         self.0.lock().ended = true;
         self.0.wake.notify_all();
     }
@@ -257,46 +264,152 @@ impl Shared {
     fn stop(&self, words: &Stopped) {
         let mut state = self.lock();
         let words = state.stopped.get_or_insert_with(|| words.clone()).clone();
-        for item in std::mem::take(&mut state.queue) {
+        state.refuse_all(&words);
+    }
+
+    /// The same for now: until [`Shared::resume`].
+    fn pause(&self, words: &Stopped, lost: u64) {
+        let mut state = self.lock();
+        state.outage = Some(words.clone());
+        state.missed += lost;
+        state.refuse_all(words);
+    }
+
+    /// What was missed so far.
+    fn missed(&self) -> u64 {
+        self.lock().missed
+    }
+
+    /// Takes entries again. Answers what was missed beyond `recorded`.
+    fn resume(&self, recorded: u64) -> u64 {
+        let mut state = self.lock();
+        state.outage = None;
+        std::mem::take(&mut state.missed).saturating_sub(recorded)
+    }
+
+    /// Waits; false when the recorder is to end.
+    fn sleep(&self, time: Duration) -> bool {
+        let (end, mut state) = (Instant::now() + time, self.lock());
+        while !state.closing {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return true;
+            }
+            state = self
+                .wake
+                .wait_timeout(state, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+        false
+    }
+}
+
+impl State {
+    fn refuse_all(&mut self, words: &Stopped) {
+        for item in std::mem::take(&mut self.queue) {
+            self.missed += item.drafts.len() as u64;
             if let Some(waiter) = item.waiter {
                 let _ = waiter.send(Err(words.clone()));
             }
         }
-        state.bytes = 0;
+        self.bytes = 0;
+        self.due = None;
+        self.hurry = false;
     }
 }
 
+fn ended() -> Stopped {
+    let words = "the book's writer ended";
+    Stopped::new(words, words)
+}
+
+type Open = Box<dyn FnMut() -> Result<Writer, BookError> + Send>;
+
 struct Scribe<'a> {
     shared: &'a Shared,
-    writer: Writer,
+    process: String,
+    open: Open,
     alive: Box<dyn Fn(&str) -> bool + Send>,
     chores: Chores,
     chores_at: Instant,
 }
 
+/// A failure, and how many entries it took along.
+struct Failed {
+    error: BookError,
+    lost: u64,
+}
+
 impl Scribe<'_> {
     fn run(mut self) {
-        let result = loop {
+        let mut opened = (self.open)().map_err(Failed::from);
+        loop {
+            // The writer is gone after a failure, and with it the descriptors that failed.
+            let result = opened.and_then(|writer| self.serve(writer));
+            let Err(failed) = result else {
+                return;
+            };
+            opened = match self.reopen(&failed) {
+                Some(writer) => Ok(writer),
+                None => return,
+            };
+        }
+    }
+
+    /// Writes until the end, or a failure.
+    fn serve(&mut self, mut writer: Writer) -> Result<(), Failed> {
+        loop {
             if self.chores_at <= Instant::now() {
-                if let Err(stopped) = self.do_chores(Moment::Running) {
-                    break Err(stopped);
-                }
+                self.do_chores(&mut writer, Moment::Running)?;
                 self.chores_at = Instant::now() + CHORES;
             }
             match self.next_batch() {
-                Next::Batch(batch) => {
-                    if let Err(stopped) = self.write(batch) {
-                        break Err(stopped);
-                    }
-                }
+                Next::Batch(batch) => write(&mut writer, batch)?,
                 Next::Idle => {}
-                Next::End => break self.do_chores(Moment::Ending),
+                Next::End => return self.do_chores(&mut writer, Moment::Ending),
             }
-        };
-        if let Err(stopped) = result {
-            tracing::error!(reason = %stopped, "the book takes no more entries; every call is refused until the next start");
-            self.shared.stop(&stopped);
         }
+    }
+
+    /// Opens the book anew, through its recovery, until that succeeds and the outage is on record. Nothing when it never
+    /// will by itself, or the recorder is to end.
+    fn reopen(&mut self, failed: &Failed) -> Option<Writer> {
+        let Some(mut outage) = Outage::begin(&failed.error) else {
+            self.give_up(&failed.error);
+            return None;
+        };
+        tracing::error!(reason = %failed.error, "the book takes no entries; calls are refused until it can be opened anew, which is tried again and again");
+        self.shared.pause(outage.stopped(), failed.lost);
+        while self.shared.sleep(outage.wait()) {
+            let missed = self.shared.missed();
+            let opened = (self.open)().and_then(|mut writer| {
+                writer.commit(vec![outage.gap(&self.process, missed)])?;
+                Ok(writer)
+            });
+            match opened {
+                Ok(mut writer) => {
+                    let more = self.shared.resume(missed);
+                    if more > 0 {
+                        // A failure here is the next batch's too.
+                        let _ = writer.commit(vec![outage.gap(&self.process, more)]);
+                    }
+                    tracing::info!("the book takes entries again");
+                    return Some(writer);
+                }
+                Err(error) if Outage::begin(&error).is_none() => {
+                    self.give_up(&error);
+                    return None;
+                }
+                Err(error) => tracing::warn!(reason = %error, "the book still takes no entries"),
+            }
+        }
+        None
+    }
+
+    fn give_up(&self, error: &BookError) {
+        tracing::error!(reason = %error, "the book takes no more entries; every call is refused until the next start");
+        self.shared.stop(&Stopped::from(error));
     }
 
     /// Waits for entries that are due, or for chores.
@@ -327,34 +440,45 @@ impl Scribe<'_> {
         }
     }
 
-    fn write(&mut self, batch: Vec<Item>) -> Result<(), Stopped> {
-        let mut drafts = Vec::with_capacity(batch.iter().map(|item| item.drafts.len()).sum());
-        let mut waiters = Vec::new();
-        for item in batch {
-            drafts.extend(item.drafts);
-            waiters.extend(item.waiter);
-        }
-        let result = self
-            .writer
-            .commit(drafts)
-            .map(|_| ())
-            .map_err(|error| Stopped(error.to_string().into()));
-        for waiter in waiters {
-            let _ = waiter.send(result.clone());
-        }
-        result
-    }
-
-    fn do_chores(&mut self, moment: Moment) -> Result<(), Stopped> {
-        let words = |error: countersign_book::BookError| Stopped(error.to_string().into());
-        for call in self.writer.settle(&*self.alive).map_err(words)? {
+    fn do_chores(&mut self, writer: &mut Writer, moment: Moment) -> Result<(), Failed> {
+        for call in writer.settle(&*self.alive)? {
             tracing::warn!(call = %call.call, process = call.process, "a process ended with this call open; its outcome is unknown");
         }
         for chore in (self.chores)(moment) {
-            self.writer.commit(chore.drafts).map_err(words)?;
+            writer.commit(chore.drafts)?;
             (chore.done)();
         }
         Ok(())
+    }
+}
+
+/// Writes a batch and answers who waits for it. What the book refused before touching anything fails that batch only.
+fn write(writer: &mut Writer, batch: Vec<Item>) -> Result<(), Failed> {
+    let mut drafts = Vec::with_capacity(batch.iter().map(|item| item.drafts.len()).sum());
+    let mut waiters = Vec::new();
+    for item in batch {
+        drafts.extend(item.drafts);
+        waiters.extend(item.waiter);
+    }
+    let lost = drafts.len() as u64;
+    let result = writer.commit(drafts).map(|_| ());
+    let answer = result.as_ref().map(|()| ()).map_err(Stopped::from);
+    for waiter in waiters {
+        let _ = waiter.send(answer.clone());
+    }
+    match result {
+        Err(error) if writer.poisoned().is_some() => Err(Failed { error, lost }),
+        Err(error) => {
+            tracing::error!(reason = %error, lost, "entries could not be written");
+            Ok(())
+        }
+        Ok(()) => Ok(()),
+    }
+}
+
+impl From<BookError> for Failed {
+    fn from(error: BookError) -> Self {
+        Self { error, lost: 0 }
     }
 }
 

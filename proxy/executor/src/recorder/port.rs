@@ -169,6 +169,7 @@ fn when(durability: gate::Durability) -> When {
 
 fn call_id(text: &str) -> Result<book::CallId, gate::BookError> {
     book::CallId::parse(text).map_err(|error| gate::BookError {
+        why: "the call has no valid id",
         detail: error.to_string(),
     })
 }
@@ -180,7 +181,8 @@ fn hash(hash: countersign_permission::Hash) -> book::Hash {
 #[allow(clippy::needless_pass_by_value, reason = "an argument of map_err")]
 fn words(stopped: Stopped) -> gate::BookError {
     gate::BookError {
-        detail: stopped.0.to_string(),
+        why: stopped.why(),
+        detail: stopped.to_string(),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use countersign_book::{
-    Body, Listing, NewBook, Order, Origin, Reader, Settings, Signer, VaultKey, WriterOptions,
+    Body, Gap, Listing, NewBook, Order, Origin, Reader, Settings, Signer, VaultKey, WriterOptions,
 };
 
 use super::*;
@@ -38,9 +38,8 @@ fn recorder(dir: &Path) -> Recorder {
             sources(),
             WriterOptions::new("test"),
         )
-        .map_err(|error| error.to_string())
     };
-    Recorder::start(open, |_| true, Box::new(|_| Vec::new())).unwrap()
+    Recorder::start("test", open, |_| true, Box::new(|_| Vec::new())).unwrap()
 }
 
 fn entry(by: usize) -> Vec<Draft> {
@@ -52,6 +51,14 @@ fn entry(by: usize) -> Vec<Draft> {
 
 /// What the settings entries of the book say, in order.
 fn written(dir: &Path) -> Vec<usize> {
+    let by = |body| match body {
+        Body::Settings(settings) => settings.by.parse().ok(),
+        _ => None,
+    };
+    bodies(dir).into_iter().filter_map(by).collect()
+}
+
+fn bodies(dir: &Path) -> Vec<Body> {
     let listing = Listing {
         from: Some(0),
         limit: usize::MAX,
@@ -61,11 +68,7 @@ fn written(dir: &Path) -> Vec<usize> {
         .unwrap()
         .list(listing)
         .unwrap();
-    let by = |entry: countersign_book::Entry| match entry.body {
-        Some(Body::Settings(settings)) => settings.by.parse().ok(),
-        _ => None,
-    };
-    entries.into_iter().filter_map(by).collect()
+    entries.into_iter().filter_map(|entry| entry.body).collect()
 }
 
 #[tokio::test]
@@ -123,7 +126,8 @@ async fn b17_many_callers_share_batches_and_each_entry_stands_once() {
 #[tokio::test]
 async fn a_book_that_cannot_be_opened_answers_everybody_with_the_same_words() {
     let recorder = Recorder::start(
-        || Err("no such book".to_owned()),
+        "test",
+        || Err(BookError::NotFound("no such book".to_owned())),
         |_| true,
         Box::new(|_| Vec::new()),
     )
@@ -148,4 +152,54 @@ async fn closing_writes_what_is_queued_and_then_refuses() {
     recorder.close(Duration::from_secs(30));
     assert_eq!(written(dir.path()), (0..50).collect::<Vec<_>>());
     assert!(recorder.submit(entry(50), 0, When::Durable).await.is_err());
+}
+
+#[tokio::test]
+async fn b16_an_outage_ends_by_itself_and_is_on_record() {
+    let dir = book();
+    let (path, mut tries) = (dir.path().join("book"), 0);
+    let open = move || {
+        tries += 1;
+        if tries == 1 {
+            return Err(BookError::Io {
+                action: "write",
+                path: path.clone(),
+                source: std::io::ErrorKind::StorageFull.into(),
+            });
+        }
+        Writer::open(
+            &path,
+            Signer::from_seed([1; 32]),
+            VaultKey::from_bytes([2; 32]),
+            sources(),
+            WriterOptions::new("test"),
+        )
+    };
+    let recorder = Recorder::start("test", open, |_| true, Box::new(|_| Vec::new())).unwrap();
+    let mut refused = 0;
+    let end = Instant::now() + Duration::from_secs(60);
+    while let Err(stopped) = recorder.submit(entry(1), 0, When::Durable).await {
+        refused += 1;
+        assert_eq!(stopped.why(), "no space is left on the disk");
+        assert!(Instant::now() < end, "it never ended");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(refused > 0);
+    assert_eq!(written(dir.path()), [1], "nothing refused is written later");
+    let gaps: Vec<Gap> = bodies(dir.path())
+        .into_iter()
+        .filter_map(|body| match body {
+            Body::Gap(gap) => Some(gap),
+            _ => None,
+        })
+        .collect();
+    let count: u64 = gaps.iter().filter_map(|gap| gap.count).map(|n| n.0).sum();
+    assert_eq!(count, refused);
+    for gap in gaps {
+        assert_eq!(
+            (gap.reason.as_str(), gap.process.as_str()),
+            ("no_space", "test")
+        );
+        assert!(gap.from.is_some() && gap.from <= gap.until);
+    }
 }

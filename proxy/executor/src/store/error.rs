@@ -55,6 +55,24 @@ impl StoreFault {
         }
     }
 
+    /// The reason as a sentence part, without paths.
+    pub fn why(&self) -> &'static str {
+        match self {
+            StoreFault::Missing(_) => "its file is missing",
+            StoreFault::Damaged { .. } => "its file is damaged",
+            StoreFault::Newer { .. } => {
+                "a newer version of countersign wrote it; restart with that"
+            }
+            StoreFault::Busy(_) => "another process holds it for too long",
+            // The database's own words for its code SQLITE_FULL.
+            StoreFault::Failed { detail, .. } if detail.contains("database or disk is full") => {
+                "no space is left on the disk"
+            }
+            StoreFault::Failed { .. } => "the disk reports an error, or it may not be written",
+            StoreFault::Folder(_) => "its folder can't be used",
+        }
+    }
+
     /// What a person does about it.
     pub fn remedy(&self) -> String {
         match self {

@@ -91,6 +91,7 @@ impl Store for SharedStore {
 
 fn said(fault: &StoreFault) -> StoreError {
     StoreError {
+        why: fault.why(),
         detail: fault.to_string(),
     }
 }

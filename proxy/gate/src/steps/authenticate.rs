@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::call::{Agent, Authenticated, Call, Ended, UrlClean, Who};
-use super::ending::broken;
+use super::ending::stateless;
 use crate::facts::Facts;
 use crate::key::KeyMac;
 use crate::ports::{KeyRecord, Ports, StoreError};
@@ -27,7 +27,7 @@ pub(super) async fn step(
             who: Who::Agent(Box::new(agent)),
         })),
         Ok(None) => Err(call.base.counted(unauthorized(), None)),
-        Err(error) => Err(call.base.counted(broken(3, error.to_string()), None)),
+        Err(error) => Err(call.base.counted(stateless(3, &error), None)),
     }
 }
 

@@ -4,7 +4,7 @@
 use sha2::{Digest, Sha256};
 
 use super::call::{Agent, Base, Call, Charged, Ended, Looked, Subject, Visible, Wanted, Who};
-use super::ending::broken;
+use super::ending::stateless;
 use super::visible::kind;
 use crate::facts::{Facts, MAX_BYTES, ToolSettings};
 use crate::json;
@@ -86,7 +86,7 @@ pub(super) async fn charge(
         .store
         .charge(charge)
         .await
-        .map_err(|error| broken(5, error.to_string()))?;
+        .map_err(|error| stateless(5, &error))?;
     let state = RateState {
         policy: bucket.class(),
         size,

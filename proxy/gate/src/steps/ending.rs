@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use super::call::{Base, Ended, How, Subject, Wanted};
 use crate::answer::{Answer, Outcome};
 use crate::ports::{
-    CallNote, CountedRefusal, DecisionNote, Durability, Ended as CallEnd, Note, OutcomeNote, Ports,
-    Verdict,
+    BookError, CallNote, CountedRefusal, DecisionNote, Durability, Ended as CallEnd, Note,
+    OutcomeNote, Ports, StoreError, Verdict,
 };
 use crate::refusal::{Code, Refusal};
 
@@ -39,7 +39,10 @@ pub(super) async fn settle(ports: &Ports<'_>, ended: Ended) -> Answer {
             decisions.push(denial(&refusal, &subject));
             let end = (CallEnd::Refused, Some(refusal.code));
             let written = write(ports, &base, &subject, decisions, end).await;
-            Outcome::Refused(Box::new(with_detail(refusal, written.err())))
+            Outcome::Refused(Box::new(with_detail(
+                refusal,
+                written.err().map(|error| error.to_string()),
+            )))
         }
         How::Finished {
             finished,
@@ -48,7 +51,7 @@ pub(super) async fn settle(ports: &Ports<'_>, ended: Ended) -> Answer {
             ended,
         } => match write(ports, &base, &subject, decisions, (ended, None)).await {
             Ok(()) => Outcome::Finished(finished),
-            Err(detail) => Outcome::Refused(Box::new(unrecorded(12).because(detail))),
+            Err(error) => Outcome::Refused(Box::new(unrecorded(12, &error))),
         },
     };
     Answer {
@@ -96,13 +99,27 @@ pub(super) fn policy(subject: &Subject) -> Option<Hash> {
 }
 
 /// The book cannot take the entry: nothing was forwarded.
-pub(super) fn unrecorded(step: u8) -> Refusal {
+pub(super) fn unrecorded(step: u8, error: &BookError) -> Refusal {
+    let why = error.why;
     Refusal::new(
         Code::RecordUnavailable,
         step,
-        "the record cannot be written, so the call was not forwarded",
-        "Tell the person that the record cannot be written; try again once that is repaired.",
+        format!("the record cannot be written: {why}; the call was not forwarded"),
+        format!("Tell the person that the record cannot be written ({why}); the same call can be tried again once that is repaired."),
     )
+    .because(error.to_string())
+}
+
+/// The store cannot answer: nothing was forwarded.
+pub(super) fn stateless(step: u8, error: &StoreError) -> Refusal {
+    let why = error.why;
+    Refusal::new(
+        Code::InternalError,
+        step,
+        format!("the executor's state cannot be used: {why}; the call was not forwarded"),
+        format!("Try once more; if it happens again, tell the person: {why}."),
+    )
+    .because(error.to_string())
 }
 
 /// Ours, generic; the detail is for the log.
@@ -128,7 +145,7 @@ async fn write(
     subject: &Subject,
     decisions: Vec<DecisionNote>,
     (ended, code): (CallEnd, Option<Code>),
-) -> Result<(), String> {
+) -> Result<(), BookError> {
     let at = ports.clock.now();
     let outcome = OutcomeNote {
         call_id: base.request.call_id.clone(),
@@ -144,11 +161,7 @@ async fn write(
         outcome: Some(outcome),
         durability: Durability::Batched,
     };
-    ports
-        .book
-        .note(note)
-        .await
-        .map_err(|error| error.to_string())
+    ports.book.note(note).await
 }
 
 fn denial(refusal: &Refusal, subject: &Subject) -> DecisionNote {

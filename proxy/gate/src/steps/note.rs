@@ -5,7 +5,7 @@ use countersign_permission::Kind;
 
 use super::call::{Allowed, Call, Ended, Noted, Wanted};
 use super::cleared::{Cleared, What};
-use super::ending::{broken, call_note, unrecorded};
+use super::ending::{broken, call_note, stateless, unrecorded};
 use super::validate::{claim, outside_uses};
 use crate::facts::Facts;
 use crate::ports::{Durability, Note, Ports, Uses};
@@ -32,7 +32,7 @@ pub(super) async fn step(
                 decisions,
             ));
         }
-        Err(error) => return Err(base.refused(broken(12, error.to_string()), subject, decisions)),
+        Err(error) => return Err(base.refused(stateless(12, &error), subject, decisions)),
     }
     let (server, what) = match &subject.target {
         Wanted::Tool(tool) => (tool.server.clone(), What::Tool(tool.name.clone())),
@@ -51,7 +51,7 @@ pub(super) async fn step(
         durability,
     };
     if let Err(error) = ports.book.note(note).await {
-        return Err(base.plain(unrecorded(12).because(error.to_string())));
+        return Err(base.plain(unrecorded(12, &error)));
     }
     let ids = (
         base.request.call_id.clone(),

@@ -6,7 +6,7 @@ use super::call::{Call, Ended, Ran, Recorded};
 use super::ending::span;
 use crate::facts::Facts;
 use crate::ports::{
-    Durability, Ended as CallEnd, Failure, Forwarded, OutcomeNote, Ports, Ran as RunEnd,
+    BookError, Durability, Ended as CallEnd, Failure, Forwarded, OutcomeNote, Ports, Ran as RunEnd,
 };
 use crate::refusal::{Code, Refusal};
 
@@ -60,7 +60,7 @@ pub(super) async fn step(
             base,
             stage: Recorded { ran },
         }),
-        Err(error) => Err(base.plain(withheld().because(error.to_string()))),
+        Err(error) => Err(base.plain(withheld(&error))),
     }
 }
 
@@ -73,11 +73,13 @@ pub(super) fn code(failure: Failure) -> Option<Code> {
     }
 }
 
-fn withheld() -> Refusal {
+fn withheld(error: &BookError) -> Refusal {
+    let why = error.why;
     Refusal::new(
         Code::RecordUnavailable,
         14,
-        "the call was sent, but its outcome cannot be recorded, so the result is withheld",
-        "Do not repeat the call: it may have taken effect. Tell the person that the record cannot be written.",
+        format!("the call was sent, but its outcome cannot be recorded ({why}), so the result is withheld"),
+        format!("Do not repeat the call: it may have taken effect. Tell the person that the record cannot be written: {why}."),
     )
+    .because(error.to_string())
 }

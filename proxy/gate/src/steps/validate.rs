@@ -8,7 +8,7 @@ use countersign_permission::{
 use serde_json::json;
 
 use super::call::{Base, Call, Control, Ended, ForServer, Looked, Subject, Validated, Wanted};
-use super::ending::{broken, policy};
+use super::ending::{policy, stateless};
 use crate::catalog::{Mismatch, PLAIN_NAMES, Tool, value_of};
 use crate::facts::Facts;
 use crate::json::{self as raw, Change};
@@ -61,7 +61,7 @@ pub(super) async fn step(
             subject,
             decisions,
         )),
-        Err(error) => Err(base.refused(broken(6, error.to_string()), subject, decisions)),
+        Err(error) => Err(base.refused(stateless(6, &error), subject, decisions)),
     }
 }
 

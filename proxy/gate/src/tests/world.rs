@@ -306,6 +306,7 @@ impl Memory {
     fn store_state(&self) -> Result<(), StoreError> {
         if *self.store_fails.lock().unwrap() {
             Err(StoreError {
+                why: "no space is left on the disk",
                 detail: "disk full at /secret".into(),
             })
         } else {
@@ -394,6 +395,7 @@ impl Book for Memory {
         self.step("note");
         if *self.book_fails.lock().unwrap() == Some("note") {
             return ready(Err(BookError {
+                why: "no space is left on the disk",
                 detail: "disk full at /secret".into(),
             }));
         }
@@ -409,6 +411,7 @@ impl Book for Memory {
         self.step("record");
         if *self.book_fails.lock().unwrap() == Some("record") {
             return ready(Err(BookError {
+                why: "no space is left on the disk",
                 detail: "disk full at /secret".into(),
             }));
         }
