@@ -9,7 +9,7 @@ use crate::journal::batch::{Lines, Prepared, timestamp};
 use crate::journal::chain::{Chain, VaultEnd};
 use crate::journal::layout::{BookFile, Layout};
 use crate::journal::segment::SegmentLine;
-use crate::key::Signer;
+use crate::key::{Signer, Signers};
 use crate::kinds::BookOpen;
 use crate::origin::Origin;
 use crate::vault::SEGMENT_HEAD;
@@ -47,7 +47,7 @@ pub fn create(
         }
     }
     let vkey = signer.vkey(&new.origin);
-    let mut chain = Chain::new(new.origin.clone(), vec![vkey.clone()]);
+    let mut chain = Chain::new(new.origin.clone(), vkey.clone());
     let head = SegmentLine::of(&chain)
         .to_bytes()
         .map_err(crate::entry::EntryError::Canonical)?;
@@ -65,7 +65,7 @@ pub fn create(
         &mut chain,
         VaultEnd::default(),
         now,
-        (&vkey, signer),
+        &mut Signers::from(signer.clone()).of(&new.origin),
     )?;
 
     files::make_dirs(dir)?;
