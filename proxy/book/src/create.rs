@@ -40,6 +40,17 @@ pub fn create(
     signer: &Signer,
     sources: &mut Sources,
 ) -> Result<(), BookError> {
+    create_with(dir, new, Vec::new(), signer, sources)
+}
+
+/// The same with entries after entry 0.
+pub(crate) fn create_with(
+    dir: &Path,
+    new: &NewBook,
+    more: Vec<Prepared>,
+    signer: &Signer,
+    sources: &mut Sources,
+) -> Result<(), BookError> {
     let layout = Layout::new(dir);
     for path in [layout.book(), layout.journal(), layout.vault()] {
         if files::exists(&path) {
@@ -61,7 +72,7 @@ pub fn create(
         vkey: vkey.to_string(),
     })?;
     let lines = Lines::make(
-        vec![open],
+        std::iter::once(open).chain(more).collect(),
         &mut chain,
         VaultEnd::default(),
         now,

@@ -10,6 +10,7 @@ mod checkpoint;
 mod commitment;
 mod create;
 mod entry;
+mod era;
 mod error;
 mod facts;
 mod files;
@@ -36,6 +37,7 @@ pub use checkpoint::Checkpoint;
 pub use commitment::{At, Commitment, Field, Keep, Salt, SecretAt, View, commit_bytes};
 pub use create::{NewBook, create};
 pub use entry::{CallId, Count, Draft, Entry, EntryError, MAX_LINE, Payload};
+pub use era::{Era, create_era, last_checkpoint};
 pub use error::{BookError, Damage};
 pub use journal::{
     BookFile, Committed, Entropy, Erased, KeyRange, OpenCall, Payloads, Pruned, Recorded, Recovery,

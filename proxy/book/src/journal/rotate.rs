@@ -3,12 +3,17 @@
 
 use crate::entry::Count;
 use crate::error::BookError;
+use crate::files;
 use crate::journal::KeyRange;
 use crate::journal::api::Committed;
 use crate::journal::batch::Prepared;
+use crate::journal::chain::Chain;
+use crate::journal::recover::begin;
+use crate::journal::scan::{Recent, Scan, Which};
 use crate::journal::writer::Writer;
 use crate::key::Signer;
 use crate::lifecycle::KeyRotate;
+use crate::reader::Reader;
 
 /// How many sizes the key before may sign beside the new one: enough that whoever only knows the old key meets a checkpoint of
 /// it that covers the rotation.
@@ -50,5 +55,28 @@ impl Writer {
     #[must_use]
     pub fn keys(&self) -> &[KeyRange] {
         self.chain.keys.ranges()
+    }
+}
+
+impl Reader {
+    /// The size of the book and its keys with the sizes each may sign, oldest first. Verifies the last segment.
+    ///
+    /// # Errors
+    /// [`BookError::Damaged`], [`BookError::KeyRange`], [`BookError::Newer`], [`BookError::Io`].
+    pub fn keys(&self) -> Result<(u64, Vec<KeyRange>), BookError> {
+        let book = self.book();
+        let first = self.layout.segments()?.last().copied().unwrap_or(0);
+        let path = self.layout.segment(first);
+        let file = files::open_read(&path)?;
+        let mut chain = Chain::new(book.origin.clone(), book.vkey.clone());
+        let mut place = begin(&file, &path, first, &mut chain)?;
+        let scan = Scan {
+            file: &file,
+            path: &path,
+            threads: 1,
+            signatures: Which::Last,
+        };
+        scan.advance(&mut chain, &mut place, &mut Recent::default())?;
+        Ok((chain.size(), chain.keys.ranges().to_vec()))
     }
 }
