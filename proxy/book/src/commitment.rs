@@ -5,7 +5,7 @@ use std::fmt;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
-use zeroize::{Zeroize, ZeroizeOnDrop};
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use crate::entry::{CallId, Count};
 
@@ -25,6 +25,15 @@ pub enum Field {
     Sent,
     /// The result as received from the server.
     Result,
+    /// The arguments with what looks like a secret hidden.
+    #[serde(rename = "args.view")]
+    ArgsView,
+    /// What was sent, with what looks like a secret hidden.
+    #[serde(rename = "sent.view")]
+    SentView,
+    /// The result with what looks like a secret hidden.
+    #[serde(rename = "result.view")]
+    ResultView,
 }
 
 /// Why a payload is not in the vault.
@@ -61,11 +70,86 @@ pub struct Commitment {
     /// Present when the payload is not kept.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub keep: Option<Keep>,
-    /// Bytes of the payload.
+    /// Bytes of the payload; where it has `secrets`, rounded up to a power of two.
+    pub n: Count,
+    /// What looks like a secret in it: where, and what found it. Never the value.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub secrets: Vec<SecretAt>,
+    /// The payload with what looks like a secret hidden, kept apart. Present where `secrets` is.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub view: Option<View>,
+}
+
+/// A place in a payload that looks like a secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SecretAt {
+    /// What found it.
+    pub d: String,
+    /// Where: a JSON pointer (RFC 6901); empty for a payload that is one value. Long names in it are shortened to `*`.
+    pub p: String,
+}
+
+/// The commitment to a payload with its secrets hidden, under a salt of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct View {
+    /// The vault object.
+    pub at: At,
+    /// `hmac-sha256:` and 64 lower-case hexadecimal digits.
+    pub c: String,
+    /// Its bytes.
     pub n: Count,
 }
 
+/// A payload that holds secrets as it is sealed, and the `n` its entry states: lengthened so that neither the object's length
+/// nor `n` tells the payload's. `payload 0x80 0x00…`, `n` + 1 bytes; `n` is the payload's length rounded up to a power of two.
+pub(crate) fn pad(payload: &[u8]) -> (Zeroizing<Vec<u8>>, u64) {
+    let n = payload.len().next_power_of_two();
+    let mut padded = Zeroizing::new(Vec::with_capacity(n + 1));
+    padded.extend_from_slice(payload);
+    padded.push(0x80);
+    padded.resize(n + 1, 0);
+    (padded, n as u64)
+}
+
+/// The payload of `n`, unpadded where it is `padded`; nothing when its length is not what the entry states.
+pub(crate) fn unpad(stored: &[u8], n: u64, padded: bool) -> Option<&[u8]> {
+    if !padded {
+        return (stored.len() as u64 == n).then_some(stored);
+    }
+    let end = stored.iter().rposition(|byte| *byte != 0)?;
+    let payload = stored.get(..end).filter(|_| stored[end] == 0x80)?;
+    let fits = stored.len() as u64 == n + 1 && payload.len().next_power_of_two() as u64 == n;
+    fits.then_some(payload)
+}
+
 impl Field {
+    /// Every field, payloads before their views.
+    pub const ALL: [Self; 6] = [
+        Self::Args,
+        Self::Sent,
+        Self::Result,
+        Self::ArgsView,
+        Self::SentView,
+        Self::ResultView,
+    ];
+
+    /// The field of the payload's view.
+    #[must_use]
+    pub fn view(self) -> Self {
+        match self {
+            Self::Args | Self::ArgsView => Self::ArgsView,
+            Self::Sent | Self::SentView => Self::SentView,
+            Self::Result | Self::ResultView => Self::ResultView,
+        }
+    }
+
+    /// Whether it is a view.
+    #[must_use]
+    pub fn is_view(self) -> bool {
+        self.view() == self
+    }
     /// The name of the field in entries, commitments and vault objects.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -73,15 +157,16 @@ impl Field {
             Self::Args => "args",
             Self::Sent => "sent",
             Self::Result => "result",
+            Self::ArgsView => "args.view",
+            Self::SentView => "sent.view",
+            Self::ResultView => "result.view",
         }
     }
 
     /// The field of this name.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
-        [Self::Args, Self::Sent, Self::Result]
-            .into_iter()
-            .find(|field| field.as_str() == name)
+        Self::ALL.into_iter().find(|field| field.as_str() == name)
     }
 }
 
@@ -140,6 +225,21 @@ mod tests {
         ] {
             assert_ne!(base, other);
         }
+    }
+
+    #[test]
+    fn padding_hides_the_length_and_comes_off() {
+        for length in [1, 2, 3, 255, 256, 257, 70_000] {
+            let payload = vec![7; length];
+            let (padded, n) = pad(&payload);
+            assert_eq!((padded.len() as u64, n.is_power_of_two()), (n + 1, true));
+            assert_eq!(unpad(&padded, n, true), Some(&payload[..]));
+            assert_eq!(unpad(&padded, n * 2, true), None);
+            assert_eq!(unpad(&padded[..n as usize], n, true), None);
+            assert_eq!(unpad(&payload, length as u64, false), Some(&payload[..]));
+        }
+        assert_eq!(unpad(&[0; 9], 8, true), None);
+        assert_eq!(unpad(&[], 0, true), None);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::journal::batch::{Lines, Prepared, timestamp};
 use crate::journal::chain::{Chain, VaultEnd};
 use crate::journal::layout::{BookFile, Layout};
 use crate::journal::segment::SegmentLine;
-use crate::key::Signer;
+use crate::key::{Signer, Signers};
 use crate::kinds::BookOpen;
 use crate::origin::Origin;
 use crate::vault::SEGMENT_HEAD;
@@ -40,6 +40,17 @@ pub fn create(
     signer: &Signer,
     sources: &mut Sources,
 ) -> Result<(), BookError> {
+    create_with(dir, new, Vec::new(), signer, sources)
+}
+
+/// The same with entries after entry 0.
+pub(crate) fn create_with(
+    dir: &Path,
+    new: &NewBook,
+    more: Vec<Prepared>,
+    signer: &Signer,
+    sources: &mut Sources,
+) -> Result<(), BookError> {
     let layout = Layout::new(dir);
     for path in [layout.book(), layout.journal(), layout.vault()] {
         if files::exists(&path) {
@@ -47,7 +58,7 @@ pub fn create(
         }
     }
     let vkey = signer.vkey(&new.origin);
-    let mut chain = Chain::new(new.origin.clone(), vec![vkey.clone()]);
+    let mut chain = Chain::new(new.origin.clone(), vkey.clone());
     let head = SegmentLine::of(&chain)
         .to_bytes()
         .map_err(crate::entry::EntryError::Canonical)?;
@@ -61,11 +72,11 @@ pub fn create(
         vkey: vkey.to_string(),
     })?;
     let lines = Lines::make(
-        vec![open],
+        std::iter::once(open).chain(more).collect(),
         &mut chain,
         VaultEnd::default(),
         now,
-        (&vkey, signer),
+        &mut Signers::from(signer.clone()).of(&new.origin),
     )?;
 
     files::make_dirs(dir)?;

@@ -51,6 +51,12 @@ pub enum EntryError {
         /// Name of the field.
         field: &'static str,
     },
+    /// The kind is made by an act of the writer only.
+    #[error("an entry of kind `{kind}` can't be handed in as a draft")]
+    NotADraft {
+        /// Kind of the entry.
+        kind: &'static str,
+    },
     /// The text is not a call id.
     #[error("`{0}` is not a call id (a ULID: 26 characters of Crockford's base32)")]
     NotACallId(String),

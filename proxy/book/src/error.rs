@@ -37,6 +37,25 @@ pub enum BookError {
          the copy, or begin a new era"
     )]
     Damaged(Damage),
+    /// State KEY_RANGE: a key signed outside the sizes it may sign. The executor must stop until a person decides.
+    #[error(
+        "the book was signed by a key outside its range: {0}; nothing was changed and nothing was added; whoever holds that \
+         key may have written what it signed: compare the book with its copy, restore it from the copy, or begin a new era \
+         (`countersign book new-era`)"
+    )]
+    KeyRange(Damage),
+    /// The key in force is not at hand: it was changed since, or the secret store does not give it. Nothing was written.
+    #[error(
+        "the signing key `{vkey}` is in force in the book and the secret store does not give it; nothing was written and no \
+         key was made; unlock the secret store or restore the key, then restart"
+    )]
+    KeyMissing {
+        /// The vkey in force.
+        vkey: String,
+    },
+    /// The new key is one the book has or had. Nothing was written.
+    #[error("the new signing key is one the book has had already; nothing was written")]
+    SameKey,
     /// The folder holds no book, or not all of one.
     #[error("`{path}` is not a book: {why}", path = path.display())]
     NotABook {
@@ -139,9 +158,18 @@ impl BookError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Damaged(_) | Self::Gone { .. } => 31,
+            Self::KeyRange(_) => 34,
             Self::Newer { .. } => 40,
             _ => 2,
         }
+    }
+
+    /// Whether nothing was written and the writer can go on.
+    pub(crate) fn is_harmless(&self) -> bool {
+        matches!(
+            self,
+            Self::KeyMissing { .. } | Self::SameKey | Self::NotFound(_)
+        )
     }
 
     pub(crate) fn io(

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 
 use crate::commitment::{At, Field};
-use crate::entry::{CallId, Common, VERSION};
+use crate::entry::{CallId, Common, Count, VERSION};
 use crate::journal::OpenCall;
 use crate::kinds::{Body, Target};
 
@@ -21,6 +21,21 @@ pub(crate) enum Fact {
     Stored(Stored),
     /// The absence of a payload is on record.
     Explained(Target),
+    /// A payload was erased on record.
+    Erased(Target),
+    /// Entries below this index were removed on record.
+    Pruned(u64),
+    /// Another key signs from here on.
+    Rotated(Rotation),
+}
+
+/// What a `key.rotate` entry says.
+#[derive(Clone, Debug)]
+pub(crate) struct Rotation {
+    pub index: u64,
+    pub vkey: String,
+    pub from: u64,
+    pub until: Option<u64>,
 }
 
 /// A payload in the vault.
@@ -32,20 +47,18 @@ pub(crate) struct Stored {
     /// The commitment's text and the payload's bytes, as the entry states them.
     pub c: String,
     pub n: u64,
+    /// Whether the payload is padded and `n` rounded up: it holds secrets.
+    pub padded: bool,
 }
 
 /// Kinds of version 1 that are only described in FORMAT.md until they are written.
-const DESCRIBED: [&str; 14] = [
+const DESCRIBED: [&str; 10] = [
     "act",
     "approval",
     "copy.ack",
     "copy.alarm",
     "copy.attach",
-    "era.open",
-    "erase",
-    "key.rotate",
     "keyring",
-    "prune",
     "revocation",
     "turn.close",
     "turn.failed",
@@ -68,11 +81,31 @@ struct View<'a> {
     missing: Vec<Target>,
     #[serde(default)]
     targets: Vec<Target>,
+    #[serde(default)]
+    minimum: Option<Count>,
+    #[serde(borrow, default)]
+    vkey: Option<Cow<'a, str>>,
+    #[serde(default)]
+    from: Option<Count>,
+    #[serde(default)]
+    until: Option<Count>,
 }
 
 #[derive(Deserialize)]
 struct Place {
     at: Option<At>,
+    #[serde(default)]
+    c: String,
+    #[serde(default)]
+    n: u64,
+    /// What is shown where the payload holds secrets.
+    #[serde(default)]
+    view: Option<Shown>,
+}
+
+#[derive(Deserialize)]
+struct Shown {
+    at: At,
     #[serde(default)]
     c: String,
     #[serde(default)]
@@ -85,7 +118,10 @@ pub(crate) fn of(common: &Common<'_>, line: &str) -> Option<Vec<Fact>> {
         return None;
     }
     let kind = common.k.as_ref();
-    if !matches!(kind, "call" | "outcome" | "book.recovered" | "erase") {
+    if !matches!(
+        kind,
+        "call" | "outcome" | "book.recovered" | "erase" | "prune" | "key.rotate"
+    ) {
         return (Body::is_kind(kind) || DESCRIBED.contains(&kind)).then(Vec::new);
     }
     let view: View<'_> = serde_json::from_str(line).ok()?;
@@ -97,17 +133,23 @@ pub(crate) fn of(common: &Common<'_>, line: &str) -> Option<Vec<Fact>> {
             (Field::Sent, view.sent),
             (Field::Result, view.result),
         ] {
-            if let Some(Place { at: Some(at), c, n }) = place {
-                let target = Target {
-                    f: field,
-                    i: crate::entry::Count(common.i),
-                };
+            let Some(place) = place else { continue };
+            let padded = place.view.is_some();
+            let view = place
+                .view
+                .map(|view| (field.view(), view.at, view.c, view.n));
+            let raw = place.at.map(|at| (field, at, place.c, place.n));
+            for (field, at, c, n) in view.into_iter().chain(raw) {
                 facts.push(Fact::Stored(Stored {
-                    target,
+                    target: Target {
+                        f: field,
+                        i: Count(common.i),
+                    },
                     call: call.clone(),
                     at,
                     c,
                     n,
+                    padded: padded && !field.is_view(),
                 }));
             }
         }
@@ -119,13 +161,18 @@ pub(crate) fn of(common: &Common<'_>, line: &str) -> Option<Vec<Fact>> {
             }),
             _ => Fact::Closed(call),
         });
-    } else {
-        facts.extend(
-            view.missing
-                .into_iter()
-                .chain(view.targets)
-                .map(Fact::Explained),
-        );
+        return Some(facts);
+    }
+    match kind {
+        "key.rotate" => facts.push(Fact::Rotated(Rotation {
+            index: common.i,
+            vkey: view.vkey?.into_owned(),
+            from: view.from?.0,
+            until: view.until.map(|until| until.0),
+        })),
+        "prune" => facts.push(Fact::Pruned(view.minimum?.0)),
+        "erase" => facts.extend(view.targets.into_iter().map(Fact::Erased)),
+        _ => facts.extend(view.missing.into_iter().map(Fact::Explained)),
     }
     Some(facts)
 }

@@ -217,6 +217,22 @@ pub(crate) fn rename(from: &Path, to: &Path) -> Result<(), BookError> {
     sync_dir(to.parent().unwrap_or(to))
 }
 
+/// Removes a file and makes that durable. One that is not there is removed.
+pub(crate) fn remove(path: &Path) -> Result<(), BookError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(BookError::io("remove", path)(error))
+        }
+        _ => sync_dir(path.parent().unwrap_or(path)),
+    }
+}
+
+/// As [`remove`]; answers how many bytes it had.
+pub(crate) fn remove_sized(path: &Path) -> Result<u64, BookError> {
+    let bytes = fs::symlink_metadata(path).map_or(0, |found| found.len());
+    remove(path).map(|()| bytes)
+}
+
 /// Opens the file, or nothing when it is not there.
 pub(crate) fn open_if_there(path: &Path) -> Result<Option<File>, BookError> {
     match regular(OpenOptions::new().read(true), path) {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::commitment::{Commitment, Field};
 use crate::entry::{CallId, Count};
+use crate::lifecycle::{EraOpen, Erase, KeyRotate, Prune};
 use crate::origin::Origin;
 use crate::tree::Hash;
 
@@ -69,6 +70,10 @@ kinds! {
     "gap" => Gap,
     "clock" => Clock,
     "beat" => Beat,
+    "key.rotate" => KeyRotate,
+    "era.open" => EraOpen,
+    "erase" => Erase,
+    "prune" => Prune,
 }
 
 impl Body {

@@ -10,6 +10,7 @@ mod checkpoint;
 mod commitment;
 mod create;
 mod entry;
+mod era;
 mod error;
 mod facts;
 mod files;
@@ -19,8 +20,10 @@ mod golden;
 mod journal;
 mod key;
 mod kinds;
+mod lifecycle;
 mod note;
 mod origin;
+mod payload;
 mod proof;
 mod reader;
 mod signatures;
@@ -31,22 +34,25 @@ mod verify;
 mod witnessed;
 
 pub use checkpoint::Checkpoint;
-pub use commitment::{At, Commitment, Field, Keep, Salt, commit_bytes};
+pub use commitment::{At, Commitment, Field, Keep, Salt, SecretAt, View, commit_bytes};
 pub use create::{NewBook, create};
 pub use entry::{CallId, Count, Draft, Entry, EntryError, MAX_LINE, Payload};
+pub use era::{Era, create_era, last_checkpoint};
 pub use error::{BookError, Damage};
 pub use journal::{
-    BookFile, Committed, Entropy, OpenCall, Payloads, Recorded, Recovery, Sources, Writer,
-    WriterOptions,
+    BookFile, Committed, Entropy, Erased, KeyRange, OpenCall, Payloads, Pruned, Recorded, Recovery,
+    Sources, Writer, WriterOptions,
 };
-pub use key::{Signer, VaultKey};
+pub use key::{FetchSigner, Signer, Signers, VaultKey};
 pub use kinds::{
     Actor, Beat, Body, BookClosed, BookOpen, BookRecovered, Call, Catalog, Change, Clock, Decision,
     Effect, Gap, Head, Outcome, Permission, RefusalCount, Refusals, Settings, Status, Target,
     Verdict as DecisionVerdict,
 };
+pub use lifecycle::{EraOpen, Erase, KeyRotate, Prune};
 pub use note::{Note, NoteError, Vkey};
 pub use origin::{Origin, OriginError};
+pub use payload::{Kept, KeptState};
 pub use proof::{ProofBuilder, ProofError, verify_consistency, verify_inclusion};
 pub use reader::{Listing, Order, Reader, Shown};
 pub use text::escape;

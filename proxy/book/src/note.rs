@@ -116,6 +116,17 @@ impl Vkey {
         &self.name
     }
 
+    /// What people compare by eye: 16 bytes of SHA-256 over the name and the key, in groups of four digits. The first eight digits
+    /// are the key id.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        let digest = key_digest(&self.name, &self.key);
+        let digits = data_encoding::HEXLOWER.encode(&digest[..16]);
+        let groups = digits.as_bytes().chunks(4);
+        let groups: Vec<_> = groups.map(String::from_utf8_lossy).collect();
+        groups.join(" ")
+    }
+
     /// The 4-byte key id.
     #[must_use]
     pub fn id(&self) -> [u8; 4] {
@@ -260,12 +271,17 @@ fn valid_name(name: &str) -> bool {
 }
 
 fn key_id(name: &str, key: &VerifyingKey) -> [u8; 4] {
-    let hash = Sha256::new()
+    let hash = key_digest(name, key);
+    [hash[0], hash[1], hash[2], hash[3]]
+}
+
+fn key_digest(name: &str, key: &VerifyingKey) -> [u8; 32] {
+    Sha256::new()
         .chain_update(name)
         .chain_update([b'\n', ED25519])
         .chain_update(key.as_bytes())
-        .finalize();
-    [hash[0], hash[1], hash[2], hash[3]]
+        .finalize()
+        .into()
 }
 
 #[cfg(test)]

@@ -6,17 +6,13 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::commitment::{Commitment, Field, commit_bytes};
-use crate::entry::{CallId, Entry};
+use crate::entry::Entry;
 use crate::error::{BookError, Damage};
 use crate::files::{self, Lines};
 use crate::journal::BookFile;
 use crate::journal::chain::MAX_UNSIGNED;
 use crate::journal::layout::Layout;
 use crate::journal::segment::{CP, SEG};
-use crate::key::VaultKey;
-use crate::kinds::Body;
-use crate::vault::{self, Subject};
 
 /// Direction of a listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,8 +50,8 @@ pub struct Shown {
 /// A reader of one book. Entries after the last checkpoint are not shown: they are not signed.
 #[derive(Debug)]
 pub struct Reader {
-    layout: Layout,
-    book: BookFile,
+    pub(crate) layout: Layout,
+    pub(crate) book: BookFile,
 }
 
 impl Reader {
@@ -153,45 +149,6 @@ impl Reader {
         Ok(shown)
     }
 
-    /// Decrypts the payload `field` of entry `index` and checks it against the entry's commitment.
-    ///
-    /// # Errors
-    /// [`BookError::NotFound`] when nothing is kept, [`BookError::Vault`] when the object is not what the entry says.
-    pub fn payload(&self, key: &VaultKey, index: u64, field: Field) -> Result<Vec<u8>, BookError> {
-        let nothing = |why: &str| BookError::NotFound(format!("entry {index} {why}"));
-        let entry = self
-            .show(index)?
-            .ok_or_else(|| nothing("is not in the book"))?
-            .entry;
-        let (call, commitment) = commitment(&entry, field)
-            .ok_or_else(|| nothing(&format!("has no payload `{}`", field.as_str())))?;
-        let at = commitment
-            .at
-            .ok_or_else(|| nothing("keeps only a commitment, not the payload"))?;
-        let refused = |why: &str| BookError::Vault {
-            index,
-            field: field.as_str(),
-            why: why.to_owned(),
-        };
-        let path = self.layout.vault_segment(at.seg);
-        let file = files::open_if_there(&path)?
-            .ok_or_else(|| refused("its vault segment is not there"))?;
-        let object = vault::read(&file, at).map_err(BookError::io("read", &path))?;
-        let object = object.ok_or_else(|| refused("its vault segment ends before it"))?;
-        let subject = Subject {
-            origin: &self.book.origin,
-            call,
-            field,
-        };
-        let (payload, salt) = vault::open(key, subject, &object).map_err(refused)?;
-        if commit_bytes(&salt, field, call, &payload) != commitment.c
-            || payload.len() as u64 != commitment.n.0
-        {
-            return Err(refused("it is not what the entry commits to"));
-        }
-        Ok(payload.to_vec())
-    }
-
     /// Gives the signed entries of a segment, each with its line and the note of the checkpoint that covers it.
     fn read(&self, first: u64, mut give: impl FnMut(Entry, u64, &str)) -> Result<(), BookError> {
         let path = self.layout.segment(first);
@@ -233,14 +190,5 @@ impl Reader {
             }
         }
         Ok(())
-    }
-}
-
-fn commitment(entry: &Entry, field: Field) -> Option<(&CallId, &Commitment)> {
-    match (entry.body.as_ref()?, field) {
-        (Body::Call(call), Field::Args) => Some((&call.call, call.args.as_ref()?)),
-        (Body::Call(call), Field::Sent) => Some((&call.call, call.sent.as_ref()?)),
-        (Body::Outcome(outcome), Field::Result) => Some((&outcome.call, outcome.result.as_ref()?)),
-        _ => None,
     }
 }

@@ -1,10 +1,10 @@
 //! Verifies the signatures of many notes, several at a time. Refuses to know what the notes are about.
 
-use crate::note::{Note, Vkey};
+use crate::journal::chain::Signed;
 
 /// Notes whose signatures are still to be verified, in the order they were read.
 pub(crate) struct Signatures<T> {
-    waiting: Vec<(Note, T)>,
+    waiting: Vec<(Signed, T)>,
     threads: usize,
 }
 
@@ -21,14 +21,14 @@ impl<T> Signatures<T> {
         }
     }
 
-    pub(crate) fn push(&mut self, note: Note, place: T) {
-        self.waiting.push((note, place));
+    pub(crate) fn push(&mut self, signed: Signed, place: T) {
+        self.waiting.push((signed, place));
     }
 
     /// Forgets what waits and takes this one in its place.
-    pub(crate) fn replace(&mut self, note: Note, place: T) {
+    pub(crate) fn replace(&mut self, signed: Signed, place: T) {
         self.waiting.clear();
-        self.push(note, place);
+        self.push(signed, place);
     }
 
     pub(crate) fn is_full(&self) -> bool {
@@ -36,20 +36,26 @@ impl<T> Signatures<T> {
     }
 
     /// Verifies all that wait; answers the first that fails, with the reason.
-    pub(crate) fn first_refused(&mut self, keys: &[Vkey]) -> Option<(T, String)> {
-        self.check(keys)
+    pub(crate) fn first_refused(&mut self) -> Option<(T, String)> {
+        self.check()
             .into_iter()
             .find_map(|(place, refused)| Some((place, refused?)))
     }
 
     /// Verifies all that wait; answers their places in order, each with the reason it fails, if it does.
-    fn check(&mut self, keys: &[Vkey]) -> Vec<(T, Option<String>)> {
+    fn check(&mut self) -> Vec<(T, Option<String>)> {
         let waiting = std::mem::take(&mut self.waiting);
-        let notes: Vec<&Note> = waiting.iter().map(|(note, _)| note).collect();
-        let verify = |notes: &[&Note]| -> Vec<Option<String>> {
+        let notes: Vec<&Signed> = waiting.iter().map(|(signed, _)| signed).collect();
+        let verify = |notes: &[&Signed]| -> Vec<Option<String>> {
             notes
                 .iter()
-                .map(|note| note.verify(keys).err().map(|error| error.to_string()))
+                .map(|signed| {
+                    signed
+                        .note
+                        .verify(&signed.keys)
+                        .err()
+                        .map(|error| error.to_string())
+                })
                 .collect()
         };
         let threads = if notes.len() < ALONE { 1 } else { self.threads };
@@ -62,7 +68,7 @@ impl<T> Signatures<T> {
                     .chunks(part)
                     .map(|part| (part, scope.spawn(|| verify(part))))
                     .collect();
-                let failed = |part: &[&Note]| {
+                let failed = |part: &[&Signed]| {
                     vec![Some("its signature could not be checked".to_owned()); part.len()]
                 };
                 running

@@ -204,6 +204,15 @@ pub(crate) fn look(subject: Subject<'_>, at: At, object: &[u8]) -> Found {
     }
 }
 
+/// Overwrites the wrapped data key and salt of an object that is there with zeros. Nothing else of the file is touched.
+pub(crate) fn wipe(file: &File, subject: Subject<'_>, at: At) -> std::io::Result<()> {
+    if find(file, subject, at)? == Found::Present {
+        let head = subject.head(at.len).len() as u64;
+        files::write_at(file, at.off + head, &[0; WRAPPED])?;
+    }
+    Ok(())
+}
+
 /// Whether a loss of power explains that the object is not there: the file ends before it does, or one of its sectors
 /// is all zero.
 pub(crate) fn is_unwritten(file: &File, at: At) -> std::io::Result<bool> {

@@ -6,7 +6,7 @@ use crate::error::BookError;
 use crate::files;
 use crate::journal::chain::Chain;
 use crate::journal::layout::{BookFile, Layout};
-use crate::journal::recover::link;
+use crate::journal::recover::{begin, link};
 use crate::journal::scan::{Place, Scan, Tail, Which};
 use crate::key::VaultKey;
 use crate::note::Vkey;
@@ -60,6 +60,8 @@ pub enum Verdict {
     PayloadChanged,
     /// Something signed was changed, removed, inserted or reordered.
     Changed,
+    /// A key signed outside the sizes it may sign.
+    KeyRange,
     /// Not the book of the pinned key.
     Replaced,
     /// Missing key, unknown format.
@@ -83,8 +85,14 @@ pub enum FindingKind {
     /// An outcome of a call that is not open: a note, the verdict does not depend on it. Whoever signed the record
     /// contradicts itself (two processes may each have ended the call); nothing was changed.
     SecondOutcome,
-    /// A payload whose absence an entry states (`book.recovered`, `erase`).
+    /// A payload whose absence an entry states (`book.recovered`).
     PayloadAbsentOnRecord,
+    /// A payload that was erased, as an `erase` entry states.
+    PayloadErased,
+    /// Entries that were removed, as a `prune` entry states.
+    Pruned,
+    /// A checkpoint signed by a key outside the sizes it may sign, or not by the key in force.
+    KeyRange,
     /// The book is of another key than the pinned one.
     Replaced,
     /// A format or key this version does not know.
@@ -115,7 +123,9 @@ pub struct Report {
     pub vkey: String,
     /// Where the key came from.
     pub reference: Reference,
-    /// Entries under a verified checkpoint.
+    /// The first entry that can be read; more than 0 when entries before were pruned.
+    pub first: u64,
+    /// Entries under a verified checkpoint, with those that were pruned.
     pub size: u64,
     /// Their root.
     pub root: Hash,
@@ -150,8 +160,19 @@ impl Default for VerifyOptions {
     }
 }
 
+impl FindingKind {
+    /// Whether the record itself says so: nothing is wrong.
+    #[must_use]
+    pub fn is_on_record(self) -> bool {
+        matches!(
+            self,
+            Self::PayloadAbsentOnRecord | Self::PayloadErased | Self::Pruned
+        )
+    }
+}
+
 impl Verdict {
-    /// 0, 13, 30, 31, 35 or 40. Errors of use and IO, which give no report, are 2.
+    /// 0, 13, 30, 31, 34, 35 or 40. Errors of use and IO, which give no report, are 2.
     #[must_use]
     pub fn exit_code(self) -> u8 {
         match self {
@@ -159,6 +180,7 @@ impl Verdict {
             Self::UnsignedTail => 13,
             Self::PayloadMissing | Self::PayloadChanged => 30,
             Self::Changed => 31,
+            Self::KeyRange => 34,
             Self::Replaced => 35,
             Self::Unverifiable => 40,
         }
@@ -174,6 +196,7 @@ impl Report {
             (FindingKind::Replaced, Verdict::Replaced),
             (FindingKind::Changed, Verdict::Changed),
             (FindingKind::Removed, Verdict::Changed),
+            (FindingKind::KeyRange, Verdict::KeyRange),
             (FindingKind::Unverifiable, Verdict::Unverifiable),
             (FindingKind::PayloadChanged, Verdict::PayloadChanged),
             (FindingKind::PayloadMissing, Verdict::PayloadMissing),
@@ -225,6 +248,9 @@ impl Report {
                     "the book was changed after it was signed; the first {entries} are as they were signed"
                 )
             }
+            Verdict::KeyRange => format!(
+                "a key signed what it may not sign; the first {entries} are signed by the keys in force then"
+            ),
             Verdict::Replaced => "this is not the book of the pinned key".to_owned(),
             Verdict::Unverifiable => {
                 format!("the book can't be verified by this version beyond its first {entries}")
@@ -269,6 +295,7 @@ pub fn verify(dir: &Path, options: &VerifyOptions) -> Result<Report, BookError> 
         origin: book.origin.clone(),
         vkey: vkey.to_string(),
         reference,
+        first: 0,
         size: 0,
         root: Hash::of(b""),
         checkpoints: 0,
@@ -281,21 +308,7 @@ pub fn verify(dir: &Path, options: &VerifyOptions) -> Result<Report, BookError> 
         findings: Vec::new(),
         more: 0,
     };
-    if vkey != book.vkey {
-        let what = format!(
-            "the book states the key `{}`, another than the pinned one",
-            book.vkey
-        );
-        report.find(Finding {
-            kind: FindingKind::Replaced,
-            file: layout.book(),
-            line: 3,
-            index: 0,
-            what,
-        });
-        return Ok(report);
-    }
-    let mut chain = Chain::new(book.origin.clone(), vec![vkey]);
+    let mut chain = Chain::new(book.origin.clone(), book.vkey.clone());
     let mut seen = Witnessed::new(&layout, &book, options);
     let end = read_all(&layout, options, &mut chain, &mut seen, &mut report)?;
     report.size = chain.size();
@@ -305,6 +318,12 @@ pub fn verify(dir: &Path, options: &VerifyOptions) -> Result<Report, BookError> 
     report.not_understood = seen.not_understood;
     report.payloads = seen.payloads;
     report.opened = seen.opened;
+    if let Some(finding) = held(&layout, &vkey, &chain, end.as_ref()) {
+        report.find(finding);
+    }
+    if let Some(finding) = start(&layout, &report, &seen, end.is_some()) {
+        report.find(finding);
+    }
     if let Some(finding) = end {
         report.find(finding);
     }
@@ -314,6 +333,82 @@ pub fn verify(dir: &Path, options: &VerifyOptions) -> Result<Report, BookError> 
         .for_each(|finding| report.find(finding));
     report.more += more;
     Ok(report)
+}
+
+/// What speaks against the key the book is held against: it must be one of the book's, and where the entries that put it in
+/// force were pruned, the one that is.
+fn held(layout: &Layout, key: &Vkey, chain: &Chain, end: Option<&Finding>) -> Option<Finding> {
+    let finding = |kind, what: String| Finding {
+        kind,
+        file: layout.book(),
+        line: 3,
+        index: 0,
+        what,
+    };
+    let ranges = chain.keys.ranges();
+    let Some(range) = ranges.iter().find(|range| range.vkey == *key) else {
+        let broken = end.is_some_and(|end| end.kind != FindingKind::UnsignedTail);
+        return Some(
+            if broken
+                && ranges
+                    .first()
+                    .is_some_and(|first| first.vkey.name() == key.name())
+            {
+                let what = "up to there the key given is not in force: whether it is this book's is not known";
+                finding(FindingKind::Unverifiable, what.to_owned())
+            } else {
+                let first = ranges.first().map(|first| first.vkey.to_string());
+                let what = format!(
+                    "the book states the key `{}`, another than the pinned one",
+                    first.unwrap_or_default()
+                );
+                finding(FindingKind::Replaced, what)
+            },
+        );
+    };
+    let begun = chain.begun;
+    if begun > 0 && range.from <= begun + 1 && chain.keys.in_force(begun + 1) != Some(range) {
+        let what = "the key given was replaced before the first kept entry, and what put its successor in force was pruned: give \
+                    the key in force";
+        return Some(finding(FindingKind::Unverifiable, what.to_owned()));
+    }
+    None
+}
+
+/// What is to be said about entries that are not there: pruned on record, or removed.
+fn start(layout: &Layout, report: &Report, seen: &Witnessed<'_>, broken: bool) -> Option<Finding> {
+    let first = report.first;
+    let (kind, what) = match seen.pruned {
+        _ if first == 0 => return None,
+        Some((minimum, entry)) if minimum >= first => (
+            FindingKind::Pruned,
+            format!(
+                "the entries 0 to {} were pruned, on record in entry {entry}",
+                first - 1
+            ),
+        ),
+        _ if broken => (
+            FindingKind::Removed,
+            format!(
+                "the segments with the entries 0 to {} are not there, and no entry that can be read says why",
+                first - 1
+            ),
+        ),
+        _ => (
+            FindingKind::Removed,
+            format!(
+                "the segments with the entries 0 to {} are not there, and no entry says why",
+                first - 1
+            ),
+        ),
+    };
+    Some(Finding {
+        kind,
+        file: layout.journal(),
+        line: 0,
+        index: first,
+        what,
+    })
 }
 
 const MAX_FINDINGS: usize = 1000;
@@ -339,8 +434,10 @@ fn read_all(
         index,
         what,
     };
+    let kept = layout.segments()?.first().copied().unwrap_or(0);
     loop {
-        let first = chain.size();
+        let begins = report.segments == 0;
+        let first = if begins { kept } else { chain.size() };
         let path = layout.segment(first);
         let Some(file) = files::open_if_there(&path)? else {
             let later = layout.segments()?.into_iter().find(|other| *other > first);
@@ -360,8 +457,13 @@ fn read_all(
             threads: options.threads,
             signatures: Which::All,
         };
-        let read = link(&file, &path, first, chain)
-            .and_then(|place| settle(layout, &scan, chain, place, seen));
+        let place = if begins && first > 0 {
+            report.first = first;
+            begin(&file, &path, first, chain).inspect(|_| seen.begin(chain))
+        } else {
+            link(&file, &path, first, chain)
+        };
+        let read = place.and_then(|place| settle(layout, &scan, chain, place, seen));
         let tail = match read {
             Ok((place, tail)) => {
                 report.bytes += place.offset;
@@ -370,6 +472,15 @@ fn read_all(
             Err(BookError::Damaged(damage)) => {
                 return Ok(Some(finding(
                     FindingKind::Changed,
+                    &path,
+                    damage.line,
+                    damage.index,
+                    damage.what,
+                )));
+            }
+            Err(BookError::KeyRange(damage)) => {
+                return Ok(Some(finding(
+                    FindingKind::KeyRange,
                     &path,
                     damage.line,
                     damage.index,

@@ -6,11 +6,11 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use crate::commitment::commit_bytes;
+use crate::commitment::{commit_bytes, unpad};
 use crate::entry::{CallId, Entry};
 use crate::facts::{Fact, Stored};
 use crate::files;
-use crate::journal::chain::Leaf;
+use crate::journal::chain::{Chain, Leaf};
 use crate::journal::layout::{BookFile, Layout};
 use crate::journal::scan::Sink;
 use crate::key::VaultKey;
@@ -38,6 +38,8 @@ pub(crate) struct Witnessed<'a> {
     absent: BTreeMap<Target, Absence>,
     more: u64,
     open: BTreeSet<CallId>,
+    /// The largest minimum a `prune` entry states, and that entry.
+    pub pruned: Option<(u64, u64)>,
     notes: Vec<Finding>,
     unsigned: Vec<(u64, Fact)>,
     unsigned_not_understood: u64,
@@ -48,6 +50,8 @@ struct Absence {
     file: PathBuf,
     what: &'static str,
     kind: FindingKind,
+    /// The entry that states it.
+    stated: Option<u64>,
 }
 
 impl<'a> Witnessed<'a> {
@@ -66,10 +70,16 @@ impl<'a> Witnessed<'a> {
             absent: BTreeMap::new(),
             more: 0,
             open: BTreeSet::new(),
+            pruned: None,
             notes: Vec::new(),
             unsigned: Vec::new(),
             unsigned_not_understood: 0,
         }
+    }
+
+    /// Begins at a segment whose entries before are not read.
+    pub(crate) fn begin(&mut self, chain: &Chain) {
+        self.open = chain.open.keys().cloned().collect();
     }
 
     /// What was found, and how much more there was.
@@ -87,15 +97,18 @@ impl<'a> Witnessed<'a> {
             line: 0,
             index: target.i.0,
             what: format!(
-                "the payload `{}` of entry {} {}",
+                "the payload `{}` of entry {} {}{}",
                 target.f.as_str(),
                 target.i.0,
-                absence.what
+                absence.what,
+                absence
+                    .stated
+                    .map_or_else(String::new, |entry| format!(", on record in entry {entry}")),
             ),
         });
         // What counts stands first: a report lists only so many.
         let (on_record, absent): (Vec<_>, Vec<_>) =
-            absent.partition(|finding| finding.kind == FindingKind::PayloadAbsentOnRecord);
+            absent.partition(|finding| finding.kind.is_on_record());
         let all = genesis.into_iter().chain(absent).chain(on_record);
         (all.chain(self.notes).collect(), self.more)
     }
@@ -120,8 +133,15 @@ impl<'a> Witnessed<'a> {
         };
         let file = self.layout.vault_segment(stored.at.seg);
         if self.absent.len() < MAX_ABSENT {
-            self.absent
-                .insert(stored.target, Absence { file, what, kind });
+            self.absent.insert(
+                stored.target,
+                Absence {
+                    file,
+                    what,
+                    kind,
+                    stated: None,
+                },
+            );
         } else {
             self.more += 1;
         }
@@ -144,10 +164,21 @@ impl<'a> Witnessed<'a> {
         match vault::open(key, subject, &object) {
             Err(_) => Some("was changed in the vault, or the vault's key is not this book's"),
             Ok((payload, salt)) => {
-                let same = payload.len() as u64 == stored.n
-                    && commit_bytes(&salt, stored.target.f, &stored.call, &payload) == stored.c;
+                let same = unpad(&payload, stored.n, stored.padded).is_some_and(|payload| {
+                    commit_bytes(&salt, stored.target.f, &stored.call, payload) == stored.c
+                });
                 (!same).then_some("is not what the entry commits to")
             }
+        }
+    }
+
+    /// An entry states that a payload is absent.
+    fn state(&mut self, target: &Target, kind: FindingKind, entry: u64) {
+        if let Some(absence) = self.absent.get_mut(target)
+            && absence.kind == FindingKind::PayloadMissing
+        {
+            absence.kind = kind;
+            absence.stated = Some(entry);
         }
     }
 
@@ -220,12 +251,17 @@ impl Sink for Witnessed<'_> {
             match fact {
                 Fact::Stored(stored) if self.check == PayloadCheck::Present => self.look(stored),
                 Fact::Explained(target) => {
-                    if let Some(absence) = self.absent.get_mut(&target)
-                        && absence.kind == FindingKind::PayloadMissing
-                    {
-                        absence.kind = FindingKind::PayloadAbsentOnRecord;
+                    self.state(&target, FindingKind::PayloadAbsentOnRecord, index);
+                }
+                Fact::Erased(target) => self.state(&target, FindingKind::PayloadErased, index),
+                Fact::Pruned(minimum) => {
+                    if self.pruned.is_none_or(|(before, _)| before < minimum) {
+                        self.pruned = Some((minimum, index));
+                        // A pruning that is not finished yet may have taken these first.
+                        self.absent.retain(|target, _| target.i.0 >= minimum);
                     }
                 }
+                Fact::Rotated(_) => {}
                 Fact::Opened(call) => drop(self.open.insert(call.call)),
                 Fact::Closed(call) => self.close(index, &call),
                 Fact::Stored(_) => {}

@@ -68,6 +68,9 @@ pub enum Command {
     /// The record of what happened
     #[command(subcommand)]
     Book(commands::book::BookCommand),
+    /// The key the book is signed with
+    #[command(subcommand)]
+    Key(commands::key::KeyCommand),
     /// Everything that is wrong, each with its remedy
     Doctor,
     /// Stop every agent at once
@@ -129,6 +132,7 @@ fn run(context: &Context, command: Command) -> Result<commands::Report, Problem>
         Command::Tools(args) => commands::tools::run(context, &args),
         Command::Run(args) => commands::run::run(context, &args),
         Command::Book(command) => commands::book::run(context, command),
+        Command::Key(command) => commands::key::run(context, &command),
         Command::Doctor => commands::doctor::run(context),
         Command::Off => commands::switch::off(context),
         Command::On => commands::switch::on(context),
@@ -219,6 +223,13 @@ mod tests {
             "book verify /x",
             "book list",
             "book show 3",
+            "book show 3 --payload --secrets --yes",
+            "book erase 3 --field args --field result --reason r --yes",
+            "book erase 3 --secrets",
+            "book prune --before 2026-11-30 --yes",
+            "book new-era --reason stolen --yes",
+            "key show",
+            "key rotate --reason r --yes",
             "doctor",
             "off",
             "on",

@@ -25,5 +25,6 @@ pub mod recorder;
 pub mod relay;
 pub mod secrets;
 pub mod settings;
+pub mod signing;
 pub mod store;
 pub mod upstream;

@@ -13,9 +13,9 @@ use crate::error::BookError;
 use crate::journal::api::{Entropy, Payloads, Recorded};
 use crate::journal::chain::{Chain, VaultEnd};
 use crate::journal::segment::CP;
-use crate::key::{Signer, VaultKey};
+use crate::key::{Hand, VaultKey};
 use crate::kinds::Body;
-use crate::note::{self, Vkey};
+use crate::note;
 use crate::origin::Origin;
 use crate::tree::leaf_hash;
 use crate::vault::{self, Seeds, Subject};
@@ -58,6 +58,9 @@ impl Sealer<'_> {
     /// Commits to the draft's payloads, seals them, and refuses what could not be written later.
     pub(crate) fn prepare(&mut self, draft: Draft) -> Result<Prepared, BookError> {
         let Draft { mut body, payloads } = draft;
+        if body.is_act() {
+            return Err(EntryError::NotADraft { kind: body.kind() }.into());
+        }
         let fields: Vec<Field> = payloads.iter().map(|(field, _)| *field).collect();
         entry::check_length(&body, &fields)?;
         let mut sealed = Vec::with_capacity(payloads.len());
@@ -97,6 +100,8 @@ impl Sealer<'_> {
             c: commit_bytes(&salt, field, call, bytes),
             keep: None,
             n: Count(length),
+            secrets: Vec::new(),
+            view: None,
         };
         let kept = match self.payloads {
             Payloads::Digest => Err(Keep::None),
@@ -159,7 +164,7 @@ impl Lines {
         chain: &mut Chain,
         vault: VaultEnd,
         now: Timestamp,
-        signer: (&Vkey, &Signer),
+        signers: &mut Hand,
     ) -> Result<Self, BookError> {
         let mut lines = Self::default();
         let time = timestamp(now);
@@ -169,7 +174,10 @@ impl Lines {
                 return Err(error);
             }
         }
-        lines.sign(chain, signer)?;
+        if let Err(error) = lines.sign(chain, signers) {
+            chain.drop_unsigned();
+            return Err(error);
+        }
         Ok(lines)
     }
 
@@ -216,17 +224,27 @@ impl Lines {
         Ok(())
     }
 
-    fn sign(
-        &mut self,
-        chain: &mut Chain,
-        (vkey, signer): (&Vkey, &Signer),
-    ) -> Result<(), BookError> {
+    /// Signs with the key in force, and beside it with those before that may still sign and are at hand.
+    fn sign(&mut self, chain: &mut Chain, signers: &mut Hand) -> Result<(), BookError> {
+        let size = chain.next();
+        if let Some(key) = chain.keys.in_force(size)
+            && !signers.get(&key.vkey)
+        {
+            return Err(BookError::KeyMissing {
+                vkey: key.vkey.to_string(),
+            });
+        }
+        let keys: Vec<_> = chain
+            .keys
+            .signing(size)
+            .filter_map(|vkey| signers.pair(vkey))
+            .collect();
         let checkpoint = Checkpoint {
             origin: chain.origin.to_string(),
-            size: chain.next(),
+            size,
             root: chain.next_root(),
         };
-        self.checkpoint = note::sign(&checkpoint.text(), &[(vkey, signer)]);
+        self.checkpoint = note::sign(&checkpoint.text(), &keys);
         let encoded = STANDARD.encode(&self.checkpoint);
         chain
             .checkpoint(encoded.as_bytes())

@@ -26,7 +26,7 @@ pub(crate) fn blame(file: &File, place: Place, chain: &Chain) -> Option<Blamed> 
         let line = lines.next().ok()??;
         if let Some(encoded) = lines.bytes().strip_prefix(CP) {
             let (note, checkpoint) = read_checkpoint(encoded).ok()?;
-            note.verify(&chain.keys).ok()?;
+            note.verify(chain.keys.vkeys()).ok()?;
             break checkpoint;
         }
         if !line.whole || leaves.len() as u64 > MAX_UNSIGNED {

@@ -2,6 +2,7 @@
 //! line against it. Refuses to read files and to verify signatures: it says which notes must be.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,6 +11,7 @@ use crate::checkpoint::Checkpoint;
 use crate::entry::{CallId, Common, NO_PREV};
 use crate::facts::{self, Fact};
 use crate::journal::OpenCall;
+use crate::journal::ring::Ring;
 use crate::journal::segment::SegmentLine;
 use crate::note::{Note, Vkey};
 use crate::origin::Origin;
@@ -25,8 +27,23 @@ pub(crate) const MAX_UNSIGNED: u64 = 4096;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Flaw {
     pub what: String,
+    kind: FlawKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FlawKind {
+    Changed,
     /// Not wrong, but beyond this version.
-    pub unknown: bool,
+    Unknown,
+    /// Signed by a key outside its range.
+    KeyRange,
+}
+
+/// A note and the keys to verify its signatures with.
+#[derive(Clone, Debug)]
+pub(crate) struct Signed {
+    pub note: Note,
+    pub keys: Arc<[Vkey]>,
 }
 
 /// End of what is written in the vault.
@@ -68,10 +85,12 @@ pub(crate) struct Leaf {
 #[derive(Clone, Debug)]
 pub(crate) struct Chain {
     pub origin: Origin,
-    pub keys: Vec<Vkey>,
+    pub keys: Ring,
     pub head: Tip,
     pub open: BTreeMap<CallId, OpenCall>,
     pub vault: VaultEnd,
+    /// Entries before the first segment read; its first line states what they come to.
+    pub begun: u64,
     /// The note of the last checkpoint, in base64 as it stands in the journal.
     pub note: Option<String>,
     tip: Tip,
@@ -82,31 +101,47 @@ impl Flaw {
     pub(crate) fn changed(what: impl Into<String>) -> Self {
         Self {
             what: what.into(),
-            unknown: false,
+            kind: FlawKind::Changed,
         }
     }
 
     pub(crate) fn unknown(what: impl Into<String>) -> Self {
         Self {
             what: what.into(),
-            unknown: true,
+            kind: FlawKind::Unknown,
         }
+    }
+
+    pub(crate) fn key_range(what: impl Into<String>) -> Self {
+        Self {
+            what: what.into(),
+            kind: FlawKind::KeyRange,
+        }
+    }
+
+    pub(crate) fn is_unknown(&self) -> bool {
+        self.kind == FlawKind::Unknown
+    }
+
+    pub(crate) fn is_key_range(&self) -> bool {
+        self.kind == FlawKind::KeyRange
     }
 }
 
 impl Chain {
-    /// An empty book.
-    pub(crate) fn new(origin: Origin, keys: Vec<Vkey>) -> Self {
+    /// An empty book whose first key is `first`.
+    pub(crate) fn new(origin: Origin, first: Vkey) -> Self {
         let tip = Tip {
             range: CompactRange::default(),
             last: NO_PREV,
         };
         Self {
             origin,
-            keys,
+            keys: Ring::new(first),
             head: tip.clone(),
             open: BTreeMap::new(),
             vault: VaultEnd::default(),
+            begun: 0,
             note: None,
             tip,
             pending: Vec::new(),
@@ -141,19 +176,27 @@ impl Chain {
     /// Takes the state a segment's first line states, where the segments before it are not read. The note in it is
     /// returned: its signature must be verified.
     pub(crate) fn begin(&mut self, line: &SegmentLine, first: u64) -> Result<Option<Note>, Flaw> {
-        let note = line.check(first, &self.origin, &self.keys)?;
+        let keys = line.ring(&self.keys)?;
+        let note = line.check(first, &self.origin, &keys)?;
+        self.keys = keys;
         self.head = line.tip()?;
         self.tip = self.head.clone();
         self.open = line.open_calls()?;
         self.vault = line.vault;
         self.note.clone_from(&line.prevcp);
+        self.begun = first;
         Ok(note)
     }
 
     /// Compares a segment's first line with the state reached by reading the segments before it.
     pub(crate) fn link(&self, line: &SegmentLine, first: u64) -> Result<Option<Note>, Flaw> {
-        let note = line.check(first, &self.origin, &self.keys)?;
+        let keys = line.ring(&self.keys)?;
+        let note = line.check(first, &self.origin, &keys)?;
         for (same, what) in [
+            (
+                keys == self.keys,
+                "the keys it states are not those of the entries before it",
+            ),
             (
                 line.tip()? == self.head,
                 "the tree it starts from is not the tree before it",
@@ -212,7 +255,7 @@ impl Chain {
     }
 
     /// Takes a checkpoint line's base64. The note is returned: its signature must be verified.
-    pub(crate) fn checkpoint(&mut self, encoded: &[u8]) -> Result<Note, Flaw> {
+    pub(crate) fn checkpoint(&mut self, encoded: &[u8]) -> Result<Signed, Flaw> {
         let (note, checkpoint) = read_checkpoint(encoded).map_err(Flaw::changed)?;
         if checkpoint.origin != self.origin.as_str() {
             return Err(Flaw::changed("the checkpoint is of another book"));
@@ -232,10 +275,12 @@ impl Chain {
                 "the entries before the checkpoint do not give its root: one of them was changed",
             ));
         }
-        if !self.keys.iter().any(|key| note.names(key)) {
-            return Err(Flaw::unknown(
-                "the checkpoint is signed by a key that is not known here",
-            ));
+        self.keys.judge(&note, checkpoint.size)?;
+        let keys = Arc::clone(self.keys.vkeys());
+        for fact in &self.pending {
+            if let Fact::Rotated(rotation) = fact {
+                self.keys.rotate(rotation, checkpoint.size)?;
+            }
         }
         self.head.clone_from(&self.tip);
         self.note = Some(String::from_utf8_lossy(encoded).into_owned());
@@ -250,10 +295,10 @@ impl Chain {
                     };
                     self.vault = self.vault.max(end);
                 }
-                Fact::Explained(_) => {}
+                Fact::Explained(_) | Fact::Erased(_) | Fact::Pruned(_) | Fact::Rotated(_) => {}
             }
         }
-        Ok(note)
+        Ok(Signed { note, keys })
     }
 
     /// Forgets what came after the last checkpoint.

@@ -75,23 +75,30 @@ impl Layout {
         self.vault().join(format!("{number:020}.seg"))
     }
 
+    /// The numbers of the vault's segments there are, ascending.
+    pub(crate) fn vault_segments(&self) -> Result<Vec<u64>, BookError> {
+        numbers(&self.vault(), ".seg")
+    }
+
     pub(crate) fn quarantine(&self) -> PathBuf {
         self.dir.join("quarantine")
     }
 
     /// The first indexes of the segments there are, ascending. Other names are not looked at.
     pub(crate) fn segments(&self) -> Result<Vec<u64>, BookError> {
-        let number = |name: &String| {
-            let digits = name.strip_suffix(".jsonl")?;
-            (digits.len() == 20)
-                .then(|| digits.parse::<u64>().ok())
-                .flatten()
-        };
-        Ok(files::list(&self.journal())?
-            .iter()
-            .filter_map(number)
-            .collect())
+        numbers(&self.journal(), ".jsonl")
     }
+}
+
+/// The numbers that files in a folder are named by: 20 digits and a suffix.
+fn numbers(folder: &Path, suffix: &str) -> Result<Vec<u64>, BookError> {
+    let number = |name: &String| {
+        let digits = name.strip_suffix(suffix)?;
+        let digits =
+            (digits.len() == 20 && digits.bytes().all(|b| b.is_ascii_digit())).then_some(digits)?;
+        digits.parse::<u64>().ok()
+    };
+    Ok(files::list(folder)?.iter().filter_map(number).collect())
 }
 
 impl BookFile {

@@ -7,6 +7,9 @@ pub(crate) mod chain;
 pub(crate) mod layout;
 mod objects;
 pub(crate) mod recover;
+mod removal;
+pub(crate) mod ring;
+mod rotate;
 pub(crate) mod scan;
 pub(crate) mod segment;
 mod writer;
@@ -17,7 +20,12 @@ pub(crate) mod tests;
 
 pub use api::{Committed, Entropy, OpenCall, Payloads, Recorded, Recovery, Sources, WriterOptions};
 pub use layout::BookFile;
+pub use removal::{Erased, Pruned};
+pub use ring::KeyRange;
 pub use writer::Writer;
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "tests damage files on purpose")]
+mod acts_tests;
 #[cfg(test)]
 #[allow(clippy::disallowed_methods, reason = "the model's crashes cut files")]
 mod model;

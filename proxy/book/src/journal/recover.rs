@@ -16,7 +16,7 @@ use crate::journal::layout::{BookFile, Layout};
 use crate::journal::scan::{Place, Recent, Scan, Tail, Which, inspect};
 use crate::journal::segment::SegmentLine;
 use crate::journal::writer::Writer;
-use crate::key::{Signer, VaultKey};
+use crate::key::{Signers, VaultKey};
 use crate::kinds::{BookRecovered, Gap, Target};
 use crate::note::Note;
 use crate::tree::Hash;
@@ -34,27 +34,21 @@ const KEY_TRIALS: u32 = 8;
 
 impl Writer {
     /// Opens the book in `dir` (the folder `book/`) for writing: takes the lock, reads and verifies the last segment,
-    /// sets a torn or unsigned tail aside and records that ([`Writer::recovery`]).
+    /// sets a torn or unsigned tail aside and records that ([`Writer::recovery`]), finishes an erasure or pruning.
     ///
     /// # Errors
-    /// [`BookError::Damaged`] when something signed has changed, [`BookError::WrongKey`] when `signer` is not the
-    /// book's, [`BookError::NotABook`], [`BookError::Newer`], [`BookError::Io`].
+    /// [`BookError::Damaged`] when something signed has changed, [`BookError::KeyRange`] when a retired key signed,
+    /// [`BookError::WrongKey`] when the key in force is not among `signers`, [`BookError::NotABook`], [`BookError::Newer`], [`BookError::Io`].
     pub fn open(
         dir: &Path,
-        signer: Signer,
+        signers: impl Into<Signers>,
         vault: VaultKey,
         sources: Sources,
         options: WriterOptions,
     ) -> Result<Self, BookError> {
         let layout = Layout::new(dir);
         let book = BookFile::read(dir)?;
-        let vkey = signer.vkey(&book.origin);
-        if vkey != book.vkey {
-            return Err(BookError::WrongKey {
-                book: book.vkey.to_string(),
-                given: vkey.to_string(),
-            });
-        }
+        let mut signers = signers.into().of(&book.origin);
         let lock = LockFile::open(layout.lock())?;
         let held = lock.lock()?;
         lock.check()?;
@@ -67,7 +61,7 @@ impl Writer {
         let path = layout.segment(first);
         let journal = files::open_write(&path)?;
         files::read_from_disk(&journal).map_err(BookError::io("sync", &path))?;
-        let mut chain = Chain::new(book.origin, vec![book.vkey]);
+        let mut chain = Chain::new(book.origin, book.vkey);
         let mut place = begin(&journal, &path, first, &mut chain)?;
         let start = place.offset;
         let mut recent = Recent::default();
@@ -78,6 +72,14 @@ impl Writer {
             signatures: Which::All,
         };
         let tail = scan.advance(&mut chain, &mut place, &mut recent)?;
+        if let Some(key) = chain.keys.in_force(chain.size() + 1)
+            && !signers.get(&key.vkey)
+        {
+            return Err(BookError::WrongKey {
+                book: key.vkey.to_string(),
+                given: signers.first(),
+            });
+        }
         let mut writer = Self {
             layout,
             lock,
@@ -86,8 +88,7 @@ impl Writer {
             start,
             place,
             chain,
-            signer,
-            vkey,
+            signers,
             vault_key: vault,
             objects: None,
             sources,
@@ -101,6 +102,7 @@ impl Writer {
         }
         let missing = writer.missing_payloads(&recent)?;
         writer.recovery = writer.record_recovery(missing)?;
+        writer.finish_removals()?;
         drop(held);
         Ok(writer)
     }
@@ -263,7 +265,7 @@ impl Writer {
 }
 
 /// Reads the first line of a segment into the chain and verifies the checkpoint it repeats.
-fn begin(
+pub(crate) fn begin(
     journal: &std::fs::File,
     path: &Path,
     first: u64,
@@ -318,7 +320,7 @@ fn check_note(
 ) -> Result<(), BookError> {
     let flaw = match note {
         Ok(None) => return Ok(()),
-        Ok(Some(note)) => match note.verify(&chain.keys) {
+        Ok(Some(note)) => match note.verify(chain.keys.vkeys()) {
             Ok(()) => return Ok(()),
             Err(error) => Flaw::changed(format!(
                 "the checkpoint the segment repeats is refused: {error}"
@@ -326,7 +328,14 @@ fn check_note(
         },
         Err(flaw) => flaw,
     };
-    Err(if flaw.unknown {
+    Err(if flaw.is_key_range() {
+        BookError::KeyRange(Damage {
+            file: path.to_owned(),
+            line: 1,
+            index: first,
+            what: flaw.what,
+        })
+    } else if flaw.is_unknown() {
         BookError::Newer {
             path: path.to_owned(),
             found: flaw.what,

@@ -8,10 +8,9 @@ use crate::error::{BookError, Damage};
 use crate::facts::{Fact, Stored};
 use crate::files::{self, Line, Lines};
 use crate::journal::blame::blame;
-use crate::journal::chain::{Chain, Flaw, Leaf, read_checkpoint};
+use crate::journal::chain::{Chain, Flaw, Leaf, Signed, read_checkpoint};
 use crate::journal::segment::CP;
 use crate::kinds::{Head, Target};
-use crate::note::Note;
 use crate::signatures::Signatures;
 
 /// A place in a segment: after the last line read under a checkpoint.
@@ -143,14 +142,14 @@ impl Scan<'_> {
             }
             match step(chain, sink, line, lines.bytes()) {
                 Ok(None) => {}
-                Ok(Some(note)) => {
+                Ok(Some(signed)) => {
                     *place = Place {
                         offset: line.end,
                         line: line.number,
                     };
                     match self.signatures {
-                        Which::All => signatures.push(note, *place),
-                        Which::Last => signatures.replace(note, *place),
+                        Which::All => signatures.push(signed, *place),
+                        Which::Last => signatures.replace(signed, *place),
                     }
                 }
                 Err(flaw) => {
@@ -166,13 +165,13 @@ impl Scan<'_> {
                 }
             }
             if signatures.is_full() {
-                end.refused = signatures.first_refused(&chain.keys);
+                end.refused = signatures.first_refused();
                 if end.refused.is_some() {
                     return Ok(end);
                 }
             }
         }
-        end.refused = signatures.first_refused(&chain.keys);
+        end.refused = signatures.first_refused();
         Ok(end)
     }
 
@@ -193,8 +192,16 @@ impl Scan<'_> {
             last_is_signed,
         } = inspect(self.file, place.offset, chain).map_err(BookError::io("read", self.path))?;
         if let Some((line, index, flaw)) = flaw {
+            if flaw.is_key_range() {
+                return Err(BookError::KeyRange(Damage {
+                    file: self.path.to_owned(),
+                    line,
+                    index,
+                    what: flaw.what,
+                }));
+            }
             // Beyond this version only if nothing this version can check comes after it.
-            if flaw.unknown && whole == 0 {
+            if flaw.is_unknown() && whole == 0 {
                 return Err(BookError::Newer {
                     path: self.path.to_owned(),
                     found: flaw.what,
@@ -278,7 +285,8 @@ pub(crate) fn inspect(file: &File, offset: u64, chain: &Chain) -> std::io::Resul
         let Ok((note, checkpoint)) = read_checkpoint(encoded) else {
             continue;
         };
-        let ours = checkpoint.origin == chain.origin.as_str() && note.verify(&chain.keys).is_ok();
+        let ours =
+            checkpoint.origin == chain.origin.as_str() && note.verify(chain.keys.vkeys()).is_ok();
         if ours && checkpoint.size > chain.size() {
             found.whole += u64::from(line.whole);
             found.last_is_signed = line.whole;
@@ -311,8 +319,10 @@ impl Sink for Recent {
                     self.stored.push_back(stored);
                     self.last += 1;
                 }
-                Fact::Explained(target) => drop(self.explained.insert(target)),
-                Fact::Opened(_) | Fact::Closed(_) => {}
+                Fact::Explained(target) | Fact::Erased(target) => {
+                    let _ = self.explained.insert(target);
+                }
+                Fact::Opened(_) | Fact::Closed(_) | Fact::Pruned(_) | Fact::Rotated(_) => {}
             }
         }
         while self.stored.len() > RECENT.max(self.last) {
@@ -334,7 +344,7 @@ fn step(
     sink: &mut impl Sink,
     line: Line,
     bytes: &[u8],
-) -> Result<Option<Note>, Flaw> {
+) -> Result<Option<Signed>, Flaw> {
     if !line.whole {
         return Err(Flaw::changed("the line is not whole"));
     }
@@ -346,9 +356,9 @@ fn step(
         }
         _ => match bytes.strip_prefix(CP) {
             Some(encoded) => {
-                let note = chain.checkpoint(encoded)?;
+                let signed = chain.checkpoint(encoded)?;
                 sink.sign();
-                Ok(Some(note))
+                Ok(Some(signed))
             }
             None => Err(Flaw::changed(
                 "the line is neither an entry nor a checkpoint",

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::entry::{CallId, Count, NO_PREV};
 use crate::journal::OpenCall;
 use crate::journal::chain::{Chain, Flaw, Tip, VaultEnd, read_checkpoint};
-use crate::note::{Note, Vkey};
+use crate::journal::ring::{Ring, SegmentKey};
+use crate::note::Note;
 use crate::origin::Origin;
 use crate::tree::{CompactRange, Hash};
 
@@ -31,8 +32,8 @@ pub(crate) struct SegmentLine {
     pub calls: Vec<SegmentCall>,
     /// Index of the segment's first leaf.
     pub first: Count,
-    /// The vkeys in force.
-    pub keys: Vec<String>,
+    /// Every key the book has had, with the sizes it may sign.
+    pub keys: Vec<SegmentKey>,
     /// The leaf hash of the entry before, as the first entry's `prev` states it.
     pub last: Hash,
     pub origin: Origin,
@@ -71,7 +72,7 @@ impl SegmentLine {
         Self {
             calls: chain.open.values().map(call).collect(),
             first: Count(chain.size()),
-            keys: chain.keys.iter().map(Vkey::to_string).collect(),
+            keys: chain.keys.stated(),
             last: chain.head.last,
             origin: chain.origin.clone(),
             prevcp: chain.note.clone(),
@@ -109,7 +110,7 @@ impl SegmentLine {
         &self,
         first: u64,
         origin: &Origin,
-        keys: &[Vkey],
+        keys: &Ring,
     ) -> Result<Option<Note>, Flaw> {
         if self.origin != *origin {
             return Err(Flaw::changed("the segment is of another book"));
@@ -117,15 +118,6 @@ impl SegmentLine {
         if self.first.0 != first {
             return Err(Flaw::changed(
                 "the segment's first line and its name disagree",
-            ));
-        }
-        if self
-            .keys
-            .iter()
-            .ne(keys.iter().map(Vkey::to_string).collect::<Vec<_>>().iter())
-        {
-            return Err(Flaw::unknown(
-                "the segment is signed by keys that are not known here",
             ));
         }
         let tip = self.tip()?;
@@ -145,7 +137,21 @@ impl SegmentLine {
                 "the tree the segment starts from is not that of the checkpoint it repeats",
             ));
         }
+        // A key whose entry is not before this segment is put in force by nothing.
+        if keys.ranges().iter().any(|range| range.from > first + 1) {
+            return Err(Flaw::changed(
+                "a key the segment states is not in force yet",
+            ));
+        }
+        keys.judge(&note, first)?;
         Ok(Some(note))
+    }
+
+    /// The keys the line states, of the book whose keys begin as `known` does.
+    pub(crate) fn ring(&self, known: &Ring) -> Result<Ring, Flaw> {
+        let first = known.ranges().first();
+        let first = first.ok_or_else(|| Flaw::unknown("the book's first key is not known"))?;
+        Ring::read(&self.keys, &first.vkey)
     }
 
     pub(crate) fn tip(&self) -> Result<Tip, Flaw> {

@@ -937,7 +937,7 @@ fn unknown_versions_and_kinds_are_hashed_and_counted() {
     let signer = Signer::from_seed(SEED);
     let origin = Origin::from_id([3; 16]);
     let vkey = signer.vkey(&origin);
-    let mut chain = crate::journal::chain::Chain::new(origin, vec![vkey.clone()]);
+    let mut chain = crate::journal::chain::Chain::new(origin, vkey.clone());
     let genesis = bytes.split(|b| *b == b'\n').nth(1).unwrap();
     chain.leaf(genesis).unwrap();
     let mut batch = Vec::new();

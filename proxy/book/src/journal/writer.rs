@@ -14,9 +14,8 @@ use crate::journal::objects::{Objects, Sizes};
 use crate::journal::recover;
 use crate::journal::scan::{Place, Recent, Scan, Which};
 use crate::journal::segment::{CP, SegmentLine};
-use crate::key::{Signer, VaultKey};
+use crate::key::{Hand, VaultKey};
 use crate::kinds::{Head, Outcome, Status};
-use crate::note::Vkey;
 
 /// The one way into a book. Several processes, and several writers of one process, may have the same folder open: the
 /// lock is held per batch.
@@ -30,8 +29,7 @@ pub struct Writer {
     pub(super) start: u64,
     pub(super) place: Place,
     pub(super) chain: Chain,
-    pub(super) signer: Signer,
-    pub(super) vkey: Vkey,
+    pub(super) signers: Hand,
     pub(super) vault_key: VaultKey,
     /// The vault segment written to, once there was something to write.
     pub(super) objects: Option<Objects>,
@@ -130,21 +128,23 @@ impl Writer {
         self.chain.size()
     }
 
-    fn check_poisoned(&self) -> Result<(), BookError> {
+    pub(super) fn check_poisoned(&self) -> Result<(), BookError> {
         match &self.poisoned {
             Some(why) => Err(BookError::Poisoned { why: why.clone() }),
             None => Ok(()),
         }
     }
 
-    /// Runs `act` under the book's lock; any error in it ends this writer.
-    fn locked<T>(
+    /// Runs `act` under the book's lock; any error in it ends this writer, unless nothing can have been written.
+    pub(super) fn locked<T>(
         &mut self,
         act: impl FnOnce(&mut Self) -> Result<T, BookError>,
     ) -> Result<T, BookError> {
         let held = self.lock.lock()?;
         let result = self.check_places().and_then(|()| act(self));
-        if let Err(error) = &result {
+        if let Err(error) = &result
+            && !error.is_harmless()
+        {
             self.poisoned = Some(error.to_string());
         }
         drop(held);
@@ -181,7 +181,7 @@ impl Writer {
     }
 
     /// Reads and verifies what other processes appended; sets aside what one of them left unfinished.
-    fn catch_up(&mut self) -> Result<Option<Recovery>, BookError> {
+    pub(super) fn catch_up(&mut self) -> Result<Option<Recovery>, BookError> {
         loop {
             let path = self.layout.segment(self.first);
             let length = files::length(&self.journal, &path)?;
@@ -245,7 +245,7 @@ impl Writer {
             VaultEnd::default()
         };
         let now = (self.sources.clock)();
-        let lines = Lines::make(batch, &mut self.chain, end, now, (&self.vkey, &self.signer))?;
+        let lines = Lines::make(batch, &mut self.chain, end, now, &mut self.signers)?;
         let head = &self.chain.head;
         if let Some(signed) = &self.signed
             && head.range.size() <= signed.size.0

@@ -1,5 +1,6 @@
 //! The commands, one file each, and what they share: where they work, what they answer. Parsing is `cli`'s.
 
+pub mod acts;
 pub mod agent;
 pub mod book;
 pub mod config;
@@ -7,6 +8,7 @@ pub mod demo_server;
 pub mod doctor;
 pub mod findings;
 pub mod init;
+pub mod key;
 pub mod probe;
 pub mod record;
 pub mod run;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use countersign_book::{Payloads, Signer, Sources, VaultKey, Writer, WriterOptions};
+use countersign_book::{Payloads, Signers, Sources, VaultKey, Writer, WriterOptions};
 use countersign_gate::key::Pepper;
 use jiff::Timestamp;
 
@@ -15,6 +15,7 @@ use crate::recorder::liveness::{Process, is_alive};
 use crate::recorder::port::BookPort;
 use crate::secrets::{self, Interaction, RunSecrets, Secret, fetch};
 use crate::settings::{self, Name, Settings, State};
+use crate::signing;
 use crate::store::SharedStore;
 
 use super::book;
@@ -45,6 +46,9 @@ impl Opened {
         server: &Name,
         state: &State,
     ) -> Result<Self, Problem> {
+        if folder.root().join("era.json").exists() {
+            return Err(era_unfinished());
+        }
         let settings = match state {
             State::Ready(settings) | State::Off(settings) => settings,
             State::Broken(problem) => return Err((**problem).clone()),
@@ -72,7 +76,7 @@ impl Opened {
             settings,
             &store,
             &process,
-            Signer::from_seed(*signing),
+            signing::signers(folder, settings, signing),
             VaultKey::from_bytes(*vault),
         )?;
         Ok(Self {
@@ -133,7 +137,7 @@ fn start_recorder(
     settings: &Settings,
     store: &Arc<SharedStore>,
     process: &Arc<Process>,
-    signer: Signer,
+    signers: Signers,
     vault: VaultKey,
 ) -> Result<Recorder, Problem> {
     let options = WriterOptions {
@@ -146,8 +150,8 @@ fn start_recorder(
     let dir = folder.book();
     let run = folder.run();
     let open = move || {
-        let (signer, vault) = (signer.clone(), vault.clone());
-        Writer::open(&dir, signer, vault, sources(), options.clone())
+        let (signers, vault) = (signers.clone(), vault.clone());
+        Writer::open(&dir, signers, vault, sources(), options.clone())
     };
     let chores = book::chores(folder, store, process);
     Recorder::start(
@@ -179,6 +183,14 @@ fn gone(server: &Name) -> Problem {
         "server_unknown",
         format!("server `{server}` is no longer in executor.json"),
         "add it again, and start the client again",
+    )
+}
+
+fn era_unfinished() -> Problem {
+    Problem::new(
+        "era_unfinished",
+        "a new book was begun and is not in its place yet",
+        "run `countersign book new-era` again: it goes on where it stopped",
     )
 }
 

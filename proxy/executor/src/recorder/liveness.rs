@@ -79,6 +79,20 @@ pub fn is_alive(run: &Path, name: &str) -> bool {
     }
 }
 
+/// The names of the processes that live.
+#[must_use]
+pub fn living(run: &Path) -> Vec<String> {
+    let files = fs::read_dir(run).into_iter().flatten().flatten();
+    files
+        .filter_map(|entry| {
+            let file = entry.file_name().into_string().ok()?;
+            let name = file.strip_suffix(".lock")?;
+            let ours = name.starts_with(|c: char| c.is_ascii_digit());
+            (ours && is_alive(run, name)).then(|| name.to_owned())
+        })
+        .collect()
+}
+
 /// Takes away the lock files of processes that were killed. A file that is not there says the same as one nobody holds.
 fn clear_dead(run: &Path) {
     for entry in fs::read_dir(run).into_iter().flatten().flatten() {

@@ -109,6 +109,26 @@ impl Account {
         Account("book/signing".to_owned())
     }
 
+    /// The signing key a rotation is putting in force.
+    pub fn book_signing_next() -> Account {
+        Account("book/signing.next".to_owned())
+    }
+
+    /// The signing key before the one in force: signs beside it for a while.
+    pub fn book_signing_before() -> Account {
+        Account("book/signing.before".to_owned())
+    }
+
+    /// The signing key of a book that is being begun.
+    pub fn book_signing_era() -> Account {
+        Account("book/signing.era".to_owned())
+    }
+
+    /// What is remembered of the book's head.
+    pub fn book_pin() -> Account {
+        Account("book/pin".to_owned())
+    }
+
     /// The key that wraps the vault's keys.
     pub fn book_vault() -> Account {
         Account("book/vault".to_owned())

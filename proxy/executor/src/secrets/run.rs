@@ -1,5 +1,6 @@
 //! Everything `run` needs of the secrets, fetched in one go. Uses none of it.
 
+use countersign_book::Signer;
 use zeroize::Zeroizing;
 
 use crate::settings::{Name, Server};
@@ -8,8 +9,8 @@ use super::{Account, Secret, SecretStore, SecretsError};
 
 /// The secrets of one run. Wiped when dropped.
 pub struct RunSecrets {
-    /// The book's Ed25519 seed.
-    pub signing: Zeroizing<[u8; 32]>,
+    /// The book's signing keys, the one in force first where no rotation was cut short.
+    pub signing: Vec<Signer>,
     /// The key that wraps the vault's keys.
     pub vault: Zeroizing<[u8; 32]>,
     /// The key under which agents' keys are hashed.
@@ -38,10 +39,14 @@ pub fn fetch(
         Account::book_vault(),
         Account::pepper(),
         Account::agent(agent),
+        Account::book_signing_next(),
+        Account::book_signing_before(),
+        Account::book_signing_era(),
     ];
+    let own = accounts.len();
     accounts.extend(places.iter().map(|(_, place)| Account::server(place)));
     let mut found = store.get_all(&accounts)?;
-    let values = found.split_off(4);
+    let values = found.split_off(own);
     let missing = |account: &Account| SecretsError::Missing {
         account: account.to_string(),
     };
@@ -61,8 +66,12 @@ pub fn fetch(
             ))
         })
         .collect::<Result<_, SecretsError>>()?;
+    // While a key is replaced there are more.
+    let more = (4..own).filter(|at| found[*at].is_some());
+    let signing = std::iter::once(0).chain(more).map(key);
+    let signing = signing.map(|key| Ok(Signer::from_seed(*key?)));
     Ok(RunSecrets {
-        signing: key(0)?,
+        signing: signing.collect::<Result<_, SecretsError>>()?,
         vault: key(1)?,
         pepper: key(2)?,
         agent: found[3].clone(),

@@ -163,6 +163,32 @@ fn summary(entry: &Entry) -> (String, String) {
                 "signed".to_owned()
             },
         ),
+        Some(Body::KeyRotate(rotate)) => (
+            "the signing key".to_owned(),
+            format!(
+                "replaced from {} entries on: {}",
+                rotate.from.0, rotate.reason
+            ),
+        ),
+        Some(Body::EraOpen(era)) => (
+            "the book before".to_owned(),
+            format!("{} ended: {}", era.origin, era.reason),
+        ),
+        Some(Body::Erase(erase)) => {
+            let targets: Vec<String> = erase
+                .targets
+                .iter()
+                .map(|target| format!("{} of {}", target.f.as_str(), target.i.0))
+                .collect();
+            (
+                "what is kept".to_owned(),
+                format!("erased {}: {}", targets.join(", "), erase.reason),
+            )
+        }
+        Some(Body::Prune(prune)) => (
+            "the entries".to_owned(),
+            format!("below {} were removed: {}", prune.minimum.0, prune.reason),
+        ),
         Some(_) => (String::new(), String::new()),
         None => (String::new(), "not understood by this version".to_owned()),
     }

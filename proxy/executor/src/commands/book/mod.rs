@@ -1,16 +1,24 @@
 //! `book …`: the record of what happened. The record's own rules are the book's; here is only what the commands share.
 
+mod erase;
+mod kept;
 mod list;
+mod new_era;
+mod prune;
 mod show;
 mod verify;
 
 use std::path::Path;
+use std::time::Duration;
 
 use clap::Subcommand;
-use countersign_book::{BookError, Signer, VaultKey};
+use countersign_book::{BookError, Signer, VaultKey, Writer, WriterOptions};
 
+use crate::keeper::sources;
 use crate::problem::Problem;
-use crate::secrets::{Account, Interaction};
+use crate::secrets::{Account, Interaction, SecretStore};
+use crate::settings::Settings;
+use crate::signing;
 
 use super::{Context, Report, not_initialised};
 
@@ -23,7 +31,16 @@ pub enum BookCommand {
     List(list::ListArgs),
     /// Show one entry
     Show(show::ShowArgs),
+    /// Destroy what is kept of an entry, on record
+    Erase(erase::EraseArgs),
+    /// Remove the oldest entries, on record
+    Prune(prune::PruneArgs),
+    /// End this book and begin another: for a lost or stolen key, or a book that is damaged
+    NewEra(new_era::NewEraArgs),
 }
+
+/// How long a command waits for another one that changes the keys.
+pub(in crate::commands) const WAIT: Duration = Duration::from_secs(10);
 
 /// Runs the command.
 ///
@@ -34,6 +51,9 @@ pub fn run(context: &Context, command: BookCommand) -> Result<Report, Problem> {
         BookCommand::Verify(args) => verify::run(context, &args),
         BookCommand::List(args) => list::run(context, &args),
         BookCommand::Show(args) => show::run(context, &args),
+        BookCommand::Erase(args) => erase::run(context, &args),
+        BookCommand::Prune(args) => prune::run(context, &args),
+        BookCommand::NewEra(args) => new_era::run(context, &args),
     }
 }
 
@@ -58,8 +78,62 @@ pub(super) fn own_keys(context: &Context) -> Option<(Signer, Option<VaultKey>)> 
     Some((Signer::from_seed(*secret.key()?), vault))
 }
 
+/// How a command names itself in entries: it carries no call, so no liveness lock is needed.
+pub(super) fn process() -> String {
+    format!("cli-{}", std::process::id())
+}
+
+/// Opens this executor's book for writing, with its own keys. Never makes one.
+///
+/// # Errors
+/// When a key is missing or the book can't be opened.
+pub(in crate::commands) fn own_writer(
+    context: &Context,
+    settings: &Settings,
+    store: &dyn SecretStore,
+) -> Result<Writer, Problem> {
+    let account = Account::book_vault();
+    let held = signing::held(store)?;
+    if held.is_empty() {
+        return Err(missing(&Account::book_signing()));
+    }
+    let vault = store.get(&account)?.and_then(|secret| secret.key());
+    let vault = VaultKey::from_bytes(*vault.ok_or_else(|| missing(&account))?);
+    let signers = signing::signers(&context.folder, settings, held);
+    Writer::open(
+        &context.folder.book(),
+        signers,
+        vault,
+        sources(),
+        WriterOptions::new(process()),
+    )
+    .map_err(|error| refused(context, &error))
+}
+
+fn missing(account: &Account) -> Problem {
+    Problem::new(
+        "secret_missing",
+        format!(
+            "the secret `{account}` is not in the secret store; nothing was changed and no key was made"
+        ),
+        "unlock the keychain, or restore it from a backup; if the key is lost, `countersign book new-era` begins another book",
+    )
+}
+
+/// Why the book was not changed, and what to do.
+pub(super) fn refused(context: &Context, error: &BookError) -> Problem {
+    match error {
+        BookError::NotFound(what) => Problem::new(
+            "entry_unknown",
+            format!("{what}; nothing was changed"),
+            "`countersign book list` shows the latest entries, `countersign book show N` what is kept of one",
+        ),
+        error => unreadable(context, &context.folder.book(), error),
+    }
+}
+
 /// Why a book can't be read, and what to do: other words for this executor's own than for one named on the command line.
-pub(super) fn unreadable(context: &Context, dir: &Path, error: &BookError) -> Problem {
+pub(in crate::commands) fn unreadable(context: &Context, dir: &Path, error: &BookError) -> Problem {
     let own = context.folder.book();
     if dir == own && context.settings().is_err() && !own.exists() {
         return not_initialised(&context.folder);

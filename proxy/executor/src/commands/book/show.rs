@@ -1,13 +1,14 @@
 //! `book show`: one entry, with what the vault keeps of it. Nothing here writes.
 
 use clap::Args;
-use countersign_book::{BookError, Field, Reader, VaultKey, escape};
+use countersign_book::{BookError, Reader, escape};
 use serde_json::{Value, json};
 
+use crate::commands::acts::Consent;
 use crate::commands::{Context, Report, spelled};
 use crate::problem::Problem;
-use crate::secrets::Account;
 
+use super::kept::{self, Secrets};
 use super::unreadable;
 
 /// Which entry is shown.
@@ -19,13 +20,30 @@ pub struct ShowArgs {
     /// Also show the arguments and results that are kept encrypted
     #[arg(long)]
     pub payload: bool,
+    /// With --payload: also what looks like passwords and keys
+    #[arg(long, requires = "payload")]
+    pub secrets: bool,
+    /// Whether secrets are asked for
+    #[command(flatten)]
+    pub consent: Consent,
 }
 
 pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<Report, Problem> {
     let dir = context.folder.book();
     let failed = |error: BookError| unreadable(context, &dir, &error);
     let reader = Reader::open(&dir).map_err(failed)?;
+    let first = reader.first().map_err(failed)?;
     let shown = reader.show(args.index).map_err(failed)?.ok_or_else(|| {
+        if args.index < first {
+            return Problem::new(
+                "entry_pruned",
+                format!(
+                    "entry {} was pruned: the book begins with entry {first}",
+                    args.index
+                ),
+                "`countersign book list` shows the `prune` entry that says why",
+            );
+        }
         Problem::new(
             "entry_unknown",
             format!("the book has no signed entry {}", args.index),
@@ -59,46 +77,14 @@ pub(super) fn run(context: &Context, args: &ShowArgs) -> Result<Report, Problem>
         "entry": members, "checkpoint": shown.checkpoint,
     });
     if args.payload {
-        let payloads = payloads(context, &reader, args.index)?;
-        for (field, payload) in &payloads {
-            text.push_str(&format!("\n{field}\n"));
-            for line in payload.lines() {
-                text.push_str(&format!("  {}\n", escape(line)));
-            }
-        }
-        answer["payloads"] = payloads
-            .into_iter()
-            .map(|(field, payload)| (field.to_owned(), Value::String(payload)))
-            .collect::<serde_json::Map<_, _>>()
-            .into();
+        let secrets = match args.secrets {
+            true => Secrets::Shown(args.consent),
+            false => Secrets::Hidden,
+        };
+        let kept = kept::show(context, &reader, args.index, secrets)?;
+        text.push_str(&kept.text);
+        answer["payloads"] = kept.payloads;
+        answer["kept"] = kept.kept;
     }
     Ok(Report::new(text, answer))
-}
-
-/// The kept payloads of an entry, decrypted, as text.
-fn payloads(
-    context: &Context,
-    reader: &Reader,
-    index: u64,
-) -> Result<Vec<(&'static str, String)>, Problem> {
-    let settings = context.settings()?;
-    let account = Account::book_vault();
-    let secret = context.secrets(&settings)?.get(&account)?;
-    let key = secret.and_then(|secret| secret.key()).ok_or_else(|| {
-        Problem::new(
-            "secret_missing",
-            format!("the secret `{account}` is not in the secret store"),
-            "unlock the keychain, or restore it from a backup",
-        )
-    })?;
-    let key = VaultKey::from_bytes(*key);
-    let mut found = Vec::new();
-    for field in [Field::Args, Field::Sent, Field::Result] {
-        match reader.payload(&key, index, field) {
-            Ok(bytes) => found.push((field.as_str(), String::from_utf8_lossy(&bytes).into_owned())),
-            Err(BookError::NotFound(_)) => {}
-            Err(error) => return Err(unreadable(context, &context.folder.book(), &error)),
-        }
-    }
-    Ok(found)
 }

@@ -36,7 +36,7 @@ enum Held {
     None,
 }
 
-/// Verifies a book; the exit code is the verdict's (0 whole, 13 unsigned tail, 30 payload missing, 31 changed, 35 replaced, 40 unverifiable).
+/// Verifies a book; the exit code is the verdict's (0 whole, 13 unsigned tail, 30 payload missing, 31 changed, 34 key outside its range, 35 replaced, 40 unverifiable).
 pub(super) fn run(context: &Context, args: &VerifyArgs) -> Result<Report, Problem> {
     let dir = args.path.clone().unwrap_or_else(|| context.folder.book());
     let failed = |error: BookError| unreadable(context, &dir, &error);
@@ -131,6 +131,11 @@ fn verified_text(dir: &Path, found: &Verified, verdict: Verdict, held: Held) -> 
             "the book was changed; the first bad place is named above; {} entries before it are as they were signed",
             found.size
         ),
+        Verdict::KeyRange => format!(
+            "a key signed what it may not sign, as named above; {} entries before it are as the keys in force signed them; if the \
+             key was stolen, begin a new era with `countersign book new-era`",
+            found.size
+        ),
         Verdict::Replaced => format!("this is another book: it is not signed by {key}"),
         Verdict::Unverifiable => "the book cannot be verified".to_owned(),
     };
@@ -163,13 +168,14 @@ fn verified_json(dir: &Path, found: &Verified, verdict: Verdict, held: Held) -> 
         Verdict::PayloadMissing => "payload_missing",
         Verdict::PayloadChanged => "payload_changed",
         Verdict::Changed => "changed",
+        Verdict::KeyRange => "key_range",
         Verdict::Replaced => "replaced",
         Verdict::Unverifiable => "unverifiable",
     };
     json!({
         "path": dir.display().to_string(), "verdict": verdict_word, "exit": verdict.exit_code(), "origin": found.origin.as_str(), "vkey": found.vkey,
         "reference": match held { Held::Given => "pinned", Held::Own => "own", Held::None => "none" },
-        "size": found.size, "root": found.root.to_string(), "checkpoints": found.checkpoints, "segments": found.segments, "bytes": found.bytes,
+        "first": found.first, "size": found.size, "root": found.root.to_string(), "checkpoints": found.checkpoints, "segments": found.segments, "bytes": found.bytes,
         "open_calls": found.open_calls, "not_understood": found.not_understood, "payloads": found.payloads, "opened": found.opened, "findings": findings, "more": found.more,
     })
 }
@@ -183,6 +189,9 @@ fn word(kind: FindingKind) -> &'static str {
         FindingKind::PayloadChanged => "payload changed",
         FindingKind::SecondOutcome => "note, second outcome",
         FindingKind::PayloadAbsentOnRecord => "payload absent, on record",
+        FindingKind::PayloadErased => "payload erased, on record",
+        FindingKind::Pruned => "pruned, on record",
+        FindingKind::KeyRange => "key outside its range",
         FindingKind::Replaced => "replaced",
         FindingKind::Unverifiable => "unverifiable",
     }
