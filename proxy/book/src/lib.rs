@@ -21,6 +21,7 @@ mod key;
 mod kinds;
 mod note;
 mod origin;
+mod pin;
 mod proof;
 mod reader;
 mod signatures;
@@ -34,7 +35,7 @@ pub use checkpoint::Checkpoint;
 pub use commitment::{At, Commitment, Field, Keep, Salt, commit_bytes};
 pub use create::{NewBook, create};
 pub use entry::{CallId, Count, Draft, Entry, EntryError, MAX_LINE, Payload};
-pub use error::{BookError, Damage};
+pub use error::{BookError, Damage, RolledBack};
 pub use journal::{
     BookFile, Committed, Entropy, OpenCall, Payloads, Recorded, Recovery, Sources, Writer,
     WriterOptions,
@@ -47,6 +48,7 @@ pub use kinds::{
 };
 pub use note::{Note, NoteError, Vkey};
 pub use origin::{Origin, OriginError};
+pub use pin::{HeadListener, Pin, PinError};
 pub use proof::{ProofBuilder, ProofError, verify_consistency, verify_inclusion};
 pub use reader::{Listing, Order, Reader, Shown};
 pub use text::escape;

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use crate::entry::CallId;
+use crate::pin::{HeadListener, Pin};
 use crate::tree::Hash;
 
 /// Fills the slice with random bytes from the system.
@@ -41,6 +42,10 @@ pub struct WriterOptions {
     pub vault_segment_bytes: u64,
     /// Threads that check signatures on opening, at least 1.
     pub threads: usize,
+    /// The head that is remembered outside of the book, read before the book is opened. Without one a cut end is not noticed.
+    pub pin: Option<Pin>,
+    /// Hears of each new head, to remember it.
+    pub heads: HeadListener,
 }
 
 /// A committed entry.
@@ -102,6 +107,8 @@ impl WriterOptions {
             segment_bytes: 4 << 20,
             vault_segment_bytes: 64 << 20,
             threads: 2,
+            pin: None,
+            heads: HeadListener::default(),
         }
     }
 }

@@ -4,6 +4,8 @@ mod api;
 pub(crate) mod batch;
 mod blame;
 pub(crate) mod chain;
+pub(crate) mod continuity;
+mod heartbeat;
 pub(crate) mod layout;
 pub(crate) mod recover;
 pub(crate) mod scan;

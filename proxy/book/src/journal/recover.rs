@@ -12,6 +12,7 @@ use crate::files::{self, LockFile};
 use crate::journal::api::{Recovery, Sources, WriterOptions};
 use crate::journal::batch::Prepared;
 use crate::journal::chain::{Chain, Flaw, MAX_UNSIGNED};
+use crate::journal::continuity;
 use crate::journal::layout::{BookFile, Layout};
 use crate::journal::scan::{Place, Recent, Scan, Tail, Which, inspect};
 use crate::journal::segment::SegmentLine;
@@ -64,6 +65,7 @@ impl Writer {
                 why: "its folder `journal` is empty".into(),
             });
         };
+        continuity::check(&layout)?;
         let path = layout.segment(first);
         let journal = files::open_write(&path)?;
         let mut chain = Chain::new(book.origin, vec![book.vkey]);
@@ -77,6 +79,10 @@ impl Writer {
             signatures: Which::All,
         };
         let tail = scan.advance(&mut chain, &mut place, &mut recent)?;
+        // Before anything is cut: what looks like a tail may be what is remembered.
+        if let Some(pin) = &options.pin {
+            pin.check(&layout, &chain)?;
+        }
         let mut writer = Self {
             layout,
             lock,
@@ -102,6 +108,7 @@ impl Writer {
         }
         let missing = writer.missing_payloads(&recent)?;
         writer.recovery = writer.record_recovery(missing)?;
+        writer.tell_head();
         drop(held);
         Ok(writer)
     }
@@ -262,7 +269,7 @@ impl Writer {
 }
 
 /// Reads the first line of a segment into the chain and verifies the checkpoint it repeats.
-fn begin(
+pub(crate) fn begin(
     journal: &std::fs::File,
     path: &Path,
     first: u64,
@@ -287,9 +294,13 @@ pub(crate) fn link(
     Ok(place)
 }
 
-type FirstLine = (Result<SegmentLine, Flaw>, Place);
+pub(crate) type FirstLine = (Result<SegmentLine, Flaw>, Place);
 
-fn first_line(journal: &std::fs::File, path: &Path, first: u64) -> Result<FirstLine, BookError> {
+pub(crate) fn first_line(
+    journal: &std::fs::File,
+    path: &Path,
+    first: u64,
+) -> Result<FirstLine, BookError> {
     let io = || BookError::io("read", path);
     let mut lines = files::Lines::at(journal, 0, 0).map_err(io())?;
     Ok(match lines.next().map_err(io())? {

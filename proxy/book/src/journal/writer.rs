@@ -135,7 +135,7 @@ impl Writer {
         self.chain.size()
     }
 
-    fn check_poisoned(&self) -> Result<(), BookError> {
+    pub(super) fn check_poisoned(&self) -> Result<(), BookError> {
         match &self.poisoned {
             Some(why) => Err(BookError::Poisoned { why: why.clone() }),
             None => Ok(()),
@@ -143,7 +143,7 @@ impl Writer {
     }
 
     /// Runs `act` under the book's lock; any error in it ends this writer.
-    fn locked<T>(
+    pub(super) fn locked<T>(
         &mut self,
         act: impl FnOnce(&mut Self) -> Result<T, BookError>,
     ) -> Result<T, BookError> {
@@ -189,7 +189,7 @@ impl Writer {
     }
 
     /// Reads and verifies what other processes appended; sets aside what one of them left unfinished.
-    fn catch_up(&mut self) -> Result<Option<Recovery>, BookError> {
+    pub(super) fn catch_up(&mut self) -> Result<Option<Recovery>, BookError> {
         loop {
             let path = self.layout.segment(self.first);
             let length = files::length(&self.journal, &path)?;
@@ -250,7 +250,8 @@ impl Writer {
         let (end, file) =
             vault.map_or((VaultEnd::default(), None), |(end, file)| (end, Some(file)));
         let now = (self.sources.clock)();
-        let lines = Lines::make(batch, &mut self.chain, end, now, (&self.vkey, &self.signer))?;
+        let (batch, own) = self.with_clock(batch, now);
+        let mut lines = Lines::make(batch, &mut self.chain, end, now, (&self.vkey, &self.signer))?;
         let head = &self.chain.head;
         if let Some(signed) = &self.signed
             && head.range.size() <= signed.size.0
@@ -281,8 +282,9 @@ impl Writer {
         }
         self.place.offset += lines.journal.len() as u64;
         self.place.line += lines.lines;
+        self.tell_head();
         Ok(Committed {
-            entries: lines.entries,
+            entries: lines.entries.split_off(own),
             size: self.chain.size(),
             root: self.chain.head.range.root(),
             checkpoint: lines.checkpoint,
