@@ -19,6 +19,7 @@ mod golden;
 mod journal;
 mod key;
 mod kinds;
+mod look;
 mod note;
 mod origin;
 mod pin;
@@ -46,6 +47,7 @@ pub use kinds::{
     Effect, Gap, Head, Outcome, Permission, RefusalCount, Refusals, Settings, Status, Target,
     Verdict as DecisionVerdict,
 };
+pub use look::{Look, LookOptions, look};
 pub use note::{Note, NoteError, Vkey};
 pub use origin::{Origin, OriginError};
 pub use pin::{HeadListener, Pin, PinError};

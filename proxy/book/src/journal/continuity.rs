@@ -3,13 +3,15 @@
 
 use std::path::Path;
 
+use crate::entry::Common;
 use crate::error::{BookError, Damage};
 use crate::files;
-use crate::journal::chain::read_checkpoint;
+use crate::journal::chain::{Flaw, milliseconds, read_checkpoint};
 use crate::journal::layout::Layout;
 use crate::journal::recover::first_line;
 use crate::journal::segment::{CP, SegmentLine};
 use crate::note::Vkey;
+use crate::origin::Origin;
 
 /// Bytes at a segment's end in which its last checkpoint is looked for first, and at most. A checkpoint line with one signature
 /// has about 350 bytes; one with the most a reader accepts stays below 32 KiB.
@@ -20,7 +22,7 @@ const TAIL: [u64; 2] = [4 << 10, 64 << 10];
 /// # Errors
 /// [`BookError::Removed`] where entries between two segments, or before the first, are not there; [`BookError::Damaged`] where two
 /// segments contradict each other.
-pub(crate) fn check(layout: &Layout) -> Result<(), BookError> {
+pub(crate) fn check(layout: &Layout, origin: &Origin) -> Result<(), BookError> {
     let segments = layout.segments()?;
     let Some(first) = segments.first().copied() else {
         return Ok(());
@@ -33,9 +35,10 @@ pub(crate) fn check(layout: &Layout) -> Result<(), BookError> {
             file: layout.segment(start),
         });
     }
+    begins(layout, origin, first)?;
     for pair in segments.windows(2) {
         let [before, after] = pair else { continue };
-        follows(layout, *before, *after)?;
+        follows(layout, origin, *before, *after)?;
     }
     Ok(())
 }
@@ -49,8 +52,45 @@ fn recorded_start(_layout: &Layout) -> Result<u64, BookError> {
     Ok(0)
 }
 
+/// The first line of the segment that begins at `first`, checked by itself. Signatures are left to whoever reads the segment.
+fn begins(layout: &Layout, origin: &Origin, first: u64) -> Result<SegmentLine, BookError> {
+    let path = layout.segment(first);
+    let line = first_line(&files::open_read(&path)?, &path, first)?.0;
+    let checked = line.and_then(|line| {
+        let tip = line.tip()?;
+        let stated = match line
+            .prevcp
+            .as_ref()
+            .map(|cp| read_checkpoint(cp.as_bytes()))
+        {
+            None => None,
+            Some(Ok((_, checkpoint))) => Some(checkpoint),
+            Some(Err(what)) => return Err(Flaw::changed(what)),
+        };
+        let fits = stated.is_none_or(|stated| stated.root == tip.range.root());
+        match line.origin == *origin && line.first.0 == first && fits {
+            true => Ok(line),
+            false => Err(Flaw::changed(
+                "the segment's first line is not that of its place in this book",
+            )),
+        }
+    });
+    checked.map_err(|flaw| match flaw.unknown {
+        true => BookError::Newer {
+            path: path.clone(),
+            found: flaw.what,
+        },
+        false => BookError::Damaged(Damage {
+            file: path.clone(),
+            line: 1,
+            index: first,
+            what: flaw.what,
+        }),
+    })
+}
+
 /// Whether segment `after` begins where segment `before` ends.
-fn follows(layout: &Layout, before: u64, after: u64) -> Result<(), BookError> {
+fn follows(layout: &Layout, origin: &Origin, before: u64, after: u64) -> Result<(), BookError> {
     let (old, new) = (layout.segment(before), layout.segment(after));
     let damaged = |file: &Path, what: &str| {
         Err(BookError::Damaged(Damage {
@@ -60,17 +100,8 @@ fn follows(layout: &Layout, before: u64, after: u64) -> Result<(), BookError> {
             what: what.to_owned(),
         }))
     };
-    let stated = match first_line(&files::open_read(&new)?, &new, after)?.0 {
-        Ok(line) => line,
-        Err(flaw) if flaw.unknown => {
-            return Err(BookError::Newer {
-                path: new,
-                found: flaw.what,
-            });
-        }
-        Err(flaw) => return damaged(&new, &flaw.what),
-    };
-    let Some(repeated) = stated.prevcp else {
+    let stated = begins(layout, origin, after)?;
+    let Some(repeated) = &stated.prevcp else {
         return damaged(&new, "the segment repeats no checkpoint");
     };
     let Some(last) = last_line(&old)? else {
@@ -87,7 +118,7 @@ fn follows(layout: &Layout, before: u64, after: u64) -> Result<(), BookError> {
             Ok((_, checkpoint)) if checkpoint.size == after => Ok(()),
             _ => damaged(
                 &new,
-                "the checkpoint the segment repeats is not of its first entry",
+                "the checkpoint the segment repeats is not of the entries before it",
             ),
         };
     }
@@ -96,7 +127,7 @@ fn follows(layout: &Layout, before: u64, after: u64) -> Result<(), BookError> {
     match read_checkpoint(encoded) {
         Ok((note, checkpoint))
             if note.verify(&keys).is_ok()
-                && checkpoint.origin == stated.origin.as_str()
+                && checkpoint.origin == origin.as_str()
                 && checkpoint.size < after =>
         {
             Err(BookError::Removed {
@@ -122,16 +153,39 @@ fn signers(path: &Path, first: u64) -> Result<Vec<Vkey>, BookError> {
         .collect())
 }
 
-/// The last line of a file, without its line feed, when it is whole and not too long.
-fn last_line(path: &Path) -> Result<Option<Vec<u8>>, BookError> {
+/// The time of the last entry before the segment that begins at `first`, where the segment before it tells.
+pub(crate) fn time_before(layout: &Layout, first: u64) -> Result<Option<i64>, BookError> {
+    let segments = layout.segments()?;
+    let at = segments.partition_point(|other| *other < first);
+    let Some(before) = at.checked_sub(1).map(|at| segments[at]) else {
+        return Ok(None);
+    };
+    let path = layout.segment(before);
+    let tail = tail(&path, TAIL[1])?;
+    let entry = tail
+        .rsplit(|byte| *byte == b'\n')
+        .find(|line| line.starts_with(b"{"));
+    let common = entry
+        .and_then(|line| std::str::from_utf8(line).ok())
+        .and_then(|line| serde_json::from_str::<Common<'_>>(line).ok());
+    Ok(common.and_then(|common| milliseconds(&common.ts)))
+}
+
+/// The last bytes of a file, at most `limit`.
+fn tail(path: &Path, limit: u64) -> Result<Vec<u8>, BookError> {
     let file = files::open_read(path)?;
     let length = files::length(&file, path)?;
+    let bytes = limit.min(length);
+    let mut tail = vec![0; usize::try_from(bytes).unwrap_or_default()];
+    files::read_at(&file, length - bytes, &mut tail).map_err(BookError::io("read", path))?;
+    Ok(tail)
+}
+
+/// The last line of a file, without its line feed, when it is whole and not too long.
+fn last_line(path: &Path) -> Result<Option<Vec<u8>>, BookError> {
     for limit in TAIL {
-        let bytes = limit.min(length);
-        let mut tail = vec![0; usize::try_from(bytes).unwrap_or(usize::MAX)];
-        let whole = files::read_at(&file, length - bytes, &mut tail)
-            .map_err(BookError::io("read", path))?;
-        let Some((b'\n', line)) = tail.split_last().filter(|_| whole) else {
+        let tail = tail(path, limit)?;
+        let Some((b'\n', line)) = tail.split_last() else {
             return Ok(None);
         };
         if let Some(at) = memchr::memrchr(b'\n', line) {

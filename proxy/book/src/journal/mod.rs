@@ -22,3 +22,6 @@ pub use writer::Writer;
 #[cfg(test)]
 #[allow(clippy::disallowed_methods, reason = "the model's crashes cut files")]
 mod model;
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "tests damage files on purpose")]
+mod rec;

@@ -65,13 +65,14 @@ impl Writer {
                 why: "its folder `journal` is empty".into(),
             });
         };
-        continuity::check(&layout)?;
+        continuity::check(&layout, &book.origin)?;
         let path = layout.segment(first);
         let journal = files::open_write(&path)?;
         let mut chain = Chain::new(book.origin, vec![book.vkey]);
         let mut place = begin(&journal, &path, first, &mut chain)?;
         let start = place.offset;
         let mut recent = Recent::default();
+        chain.time = continuity::time_before(&layout, first)?;
         let scan = Scan {
             file: &journal,
             path: &path,
