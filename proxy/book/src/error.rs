@@ -18,6 +18,26 @@ pub struct Damage {
     pub what: String,
 }
 
+/// In what way a book is not the one that is remembered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RolledBack {
+    /// It ends before the head that is remembered.
+    #[error("the book ends after {size}")]
+    Shorter {
+        /// Its entries.
+        size: u64,
+    },
+    /// It is as long, and its first entries are others.
+    #[error("the book's first entries are not those")]
+    Rewritten,
+    /// It is another book.
+    #[error("they are of another book, `{origin}`")]
+    OtherBook {
+        /// The origin that is remembered.
+        origin: String,
+    },
+}
+
 /// Why the book could not be opened, read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum BookError {
@@ -56,6 +76,32 @@ pub enum BookError {
     /// The new key is one the book has or had. Nothing was written.
     #[error("the new signing key is one the book has had already; nothing was written")]
     SameKey,
+    /// State ROLLED_BACK: the book is not the one this machine remembers. Nothing was written when this is returned.
+    #[error(
+        "the book was rolled back: this machine remembers {pinned} entries, and {found}; either an old backup was put back, or \
+         somebody cut off or rewrote its end; nothing was changed and nothing was added; put the newer book back, restore it from \
+         its copy, or begin a new era with `countersign book new-era`"
+    )]
+    RolledBack {
+        /// Entries of the head that is remembered.
+        pinned: u64,
+        /// What is there instead.
+        found: RolledBack,
+    },
+    /// State REMOVED: whole segments of the journal are not there. Nothing was written when this is returned.
+    #[error(
+        "entries {from} to {until} were removed from the book: `{file}` is not there; nothing was changed and nothing was added; \
+         put the file back or restore the book from its copy, or begin a new era with `countersign book new-era`",
+        file = file.display()
+    )]
+    Removed {
+        /// Index of the first entry that is not there.
+        from: u64,
+        /// Index of the last entry that is not there.
+        until: u64,
+        /// The first file that is missing.
+        file: PathBuf,
+    },
     /// The folder holds no book, or not all of one.
     #[error("`{path}` is not a book: {why}", path = path.display())]
     NotABook {
@@ -142,6 +188,18 @@ pub enum BookError {
     },
 }
 
+impl RolledBack {
+    /// 32 cut, 33 rewritten, 35 another book.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Shorter { .. } => 32,
+            Self::Rewritten => 33,
+            Self::OtherBook { .. } => 35,
+        }
+    }
+}
+
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "`{}`", self.file.display())?;
@@ -153,11 +211,14 @@ impl fmt::Display for Damage {
 }
 
 impl BookError {
-    /// The exit code of a command that fails with this: 31 for damage, 40 for a format that is not known, else 2.
+    /// The exit code of a command that fails with this: 31 for damage and removal, 32 for a cut end, 33 for a rewritten one, 35
+    /// for another book or key, 40 for a format that is not known, else 2.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Damaged(_) | Self::Gone { .. } => 31,
+            Self::Damaged(_) | Self::Gone { .. } | Self::Removed { .. } => 31,
+            Self::RolledBack { found, .. } => found.exit_code(),
+            Self::WrongKey { .. } | Self::WrongVaultKey => 35,
             Self::KeyRange(_) => 34,
             Self::Newer { .. } => 40,
             _ => 2,

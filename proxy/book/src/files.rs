@@ -282,6 +282,11 @@ pub(crate) fn exists(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }
 
+/// Bytes of the file at `path`; 0 where nothing can be said.
+pub(crate) fn size_of(path: &Path) -> u64 {
+    fs::symlink_metadata(path).map_or(0, |found| found.len())
+}
+
 /// The names in a folder, sorted.
 pub(crate) fn list(path: &Path) -> Result<Vec<String>, BookError> {
     let fail = || BookError::io("list", path);

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::journal::layout::Layout;
-use crate::journal::tests::{KEK, SEED, folder, id, open_with, options};
+use crate::journal::tests::{KEK, SEED, STEADY, folder, id, open_with, options};
 use crate::kinds::{
     Beat, Body, BookClosed, BookOpen, BookRecovered, Catalog, Change, Clock, Decision, Gap, Head,
     Outcome, Permission, RefusalCount, Refusals, Settings, Status, Target, Verdict as Judged,
@@ -167,7 +167,7 @@ fn the_bytes_of_the_format_do_not_change() {
     let folder = folder();
     let mut small = options("p1");
     small.segment_bytes = 5900;
-    let mut writer = open_with(&folder.book, 77, small).unwrap();
+    let mut writer = open_with(&folder.book, STEADY, small).unwrap();
     let mut batch: Vec<Draft> = all().into_iter().map(Draft::new).collect();
     let outcome = batch
         .remove(6)

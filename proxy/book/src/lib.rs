@@ -21,9 +21,11 @@ mod journal;
 mod key;
 mod kinds;
 mod lifecycle;
+mod look;
 mod note;
 mod origin;
 mod payload;
+mod pin;
 mod proof;
 mod reader;
 mod signatures;
@@ -38,7 +40,7 @@ pub use commitment::{At, Commitment, Field, Keep, Salt, SecretAt, View, commit_b
 pub use create::{NewBook, create};
 pub use entry::{CallId, Count, Draft, Entry, EntryError, MAX_LINE, Payload};
 pub use era::{Era, create_era, last_checkpoint};
-pub use error::{BookError, Damage};
+pub use error::{BookError, Damage, RolledBack};
 pub use journal::{
     BookFile, Committed, Entropy, Erased, KeyRange, OpenCall, Payloads, Pruned, Recorded, Recovery,
     Sources, Writer, WriterOptions,
@@ -50,9 +52,11 @@ pub use kinds::{
     Verdict as DecisionVerdict,
 };
 pub use lifecycle::{EraOpen, Erase, KeyRotate, Prune};
+pub use look::{Look, LookOptions, look};
 pub use note::{Note, NoteError, Vkey};
 pub use origin::{Origin, OriginError};
 pub use payload::{Kept, KeptState};
+pub use pin::{HeadListener, Pin, PinError};
 pub use proof::{ProofBuilder, ProofError, verify_consistency, verify_inclusion};
 pub use reader::{Listing, Order, Reader, Shown};
 pub use text::escape;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::error::BookError;
+use crate::error::{BookError, RolledBack};
 use crate::files;
 use crate::journal::chain::Chain;
 use crate::journal::layout::{BookFile, Layout};
@@ -11,6 +11,7 @@ use crate::journal::scan::{Place, Scan, Tail, Which};
 use crate::key::VaultKey;
 use crate::note::Vkey;
 use crate::origin::Origin;
+use crate::pin::Pin;
 use crate::tree::Hash;
 use crate::witnessed::Witnessed;
 
@@ -34,6 +35,9 @@ pub struct VerifyOptions {
     /// The vault's key. With it every object is opened and its commitment recomputed. Without it the check is of head,
     /// names, length and presence only: nothing but the key tells whether the encrypted bytes are those that were stored.
     pub vault: Option<VaultKey>,
+    /// The head that is remembered outside of the book, read before verification begins. Without one a cut end is found only by
+    /// comparing with a copy.
+    pub pin: Option<Pin>,
     /// Threads that check signatures, at least 1.
     pub threads: usize,
 }
@@ -62,6 +66,10 @@ pub enum Verdict {
     Changed,
     /// A key signed outside the sizes it may sign.
     KeyRange,
+    /// Whole and signed, and shorter than the head that is remembered.
+    Truncated,
+    /// Whole and signed, and not what was signed when the head was remembered.
+    Rewritten,
     /// Not the book of the pinned key.
     Replaced,
     /// Missing key, unknown format.
@@ -93,7 +101,11 @@ pub enum FindingKind {
     Pruned,
     /// A checkpoint signed by a key outside the sizes it may sign, or not by the key in force.
     KeyRange,
-    /// The book is of another key than the pinned one.
+    /// The book ends before the head that is remembered.
+    Truncated,
+    /// The book's tree is not the one of the head that is remembered.
+    Rewritten,
+    /// The book is of another key than the pinned one, or another than the one that is remembered.
     Replaced,
     /// A format or key this version does not know.
     Unverifiable,
@@ -126,6 +138,9 @@ pub struct Report {
     /// The first entry that can be read; more than 0 when entries before were pruned.
     pub first: u64,
     /// Entries under a verified checkpoint, with those that were pruned.
+    /// Entries of the head that is remembered, where one was handed in.
+    pub pin: Option<u64>,
+    /// Entries under a verified checkpoint.
     pub size: u64,
     /// Their root.
     pub root: Hash,
@@ -155,6 +170,7 @@ impl Default for VerifyOptions {
             pinned: None,
             payloads: PayloadCheck::Present,
             vault: None,
+            pin: None,
             threads: 2,
         }
     }
@@ -172,7 +188,7 @@ impl FindingKind {
 }
 
 impl Verdict {
-    /// 0, 13, 30, 31, 34, 35 or 40. Errors of use and IO, which give no report, are 2.
+    /// 0, 13, 30, 31, 32, 33, 34, 35 or 40. Errors of use and IO, which give no report, are 2.
     #[must_use]
     pub fn exit_code(self) -> u8 {
         match self {
@@ -181,6 +197,8 @@ impl Verdict {
             Self::PayloadMissing | Self::PayloadChanged => 30,
             Self::Changed => 31,
             Self::KeyRange => 34,
+            Self::Truncated => 32,
+            Self::Rewritten => 33,
             Self::Replaced => 35,
             Self::Unverifiable => 40,
         }
@@ -194,6 +212,8 @@ impl Report {
         let has = |kind| self.findings.iter().any(|finding| finding.kind == kind);
         for (kind, verdict) in [
             (FindingKind::Replaced, Verdict::Replaced),
+            (FindingKind::Rewritten, Verdict::Rewritten),
+            (FindingKind::Truncated, Verdict::Truncated),
             (FindingKind::Changed, Verdict::Changed),
             (FindingKind::Removed, Verdict::Changed),
             (FindingKind::KeyRange, Verdict::KeyRange),
@@ -216,9 +236,13 @@ impl Report {
             1 => "1 entry".to_owned(),
             n => format!("{n} entries"),
         };
-        let reference = match self.reference {
-            Reference::Pinned => "against the pinned key",
-            Reference::None => {
+        let reference = match (self.reference, self.pin) {
+            (Reference::Pinned, Some(_)) => "against the pinned key and the remembered head",
+            (Reference::Pinned, None) => "against the pinned key",
+            (Reference::None, Some(_)) => {
+                "against the remembered head; the key is the book's own word"
+            }
+            (Reference::None, None) => {
                 "but there is no independent reference: the key is the book's own word, and a cut end is only found by \
                  comparing with a copy"
             }
@@ -251,7 +275,14 @@ impl Report {
             Verdict::KeyRange => format!(
                 "a key signed what it may not sign; the first {entries} are signed by the keys in force then"
             ),
-            Verdict::Replaced => "this is not the book of the pinned key".to_owned(),
+            Verdict::Truncated => format!(
+                "{entries}, whole and signed, but there were {}: an old backup was put back, or the end was cut off",
+                self.pin.unwrap_or_default()
+            ),
+            Verdict::Rewritten => format!(
+                "{entries}, whole and signed, but they are not the ones that were signed when the head was remembered"
+            ),
+            Verdict::Replaced => "this is not the book of the pinned key or head".to_owned(),
             Verdict::Unverifiable => {
                 format!("the book can't be verified by this version beyond its first {entries}")
             }
@@ -296,6 +327,7 @@ pub fn verify(dir: &Path, options: &VerifyOptions) -> Result<Report, BookError> 
         vkey: vkey.to_string(),
         reference,
         first: 0,
+        pin: options.pin.as_ref().map(|pin| pin.size),
         size: 0,
         root: Hash::of(b""),
         checkpoints: 0,
@@ -323,6 +355,15 @@ pub fn verify(dir: &Path, options: &VerifyOptions) -> Result<Report, BookError> 
     }
     if let Some(finding) = start(&layout, &report, &seen, end.is_some()) {
         report.find(finding);
+    }
+    // Of a book that could not be read to its end nothing can be said against what is remembered.
+    let whole = end
+        .as_ref()
+        .is_none_or(|finding| finding.kind == FindingKind::UnsignedTail);
+    if let Some(pin) = options.pin.as_ref().filter(|_| whole) {
+        compare(pin, &layout, &chain)?
+            .into_iter()
+            .for_each(|finding| report.find(finding));
     }
     if let Some(finding) = end {
         report.find(finding);
@@ -418,6 +459,27 @@ const MAX_REREAD: u64 = 256 << 20;
 
 /// How often a batch that is being written is waited for before it counts as a tail.
 const PATIENCE: u32 = 20_000;
+
+/// What is wrong with the verified book by what is remembered of it.
+fn compare(pin: &Pin, layout: &Layout, chain: &Chain) -> Result<Option<Finding>, BookError> {
+    let found = match pin.check(layout, chain) {
+        Ok(()) => return Ok(None),
+        Err(BookError::RolledBack { found, .. }) => found,
+        Err(error) => return Err(error),
+    };
+    let kind = match &found {
+        RolledBack::Shorter { .. } => FindingKind::Truncated,
+        RolledBack::Rewritten => FindingKind::Rewritten,
+        RolledBack::OtherBook { .. } => FindingKind::Replaced,
+    };
+    Ok(Some(Finding {
+        kind,
+        file: layout.journal(),
+        line: 0,
+        index: chain.size(),
+        what: format!("this machine remembers {} entries, and {found}", pin.size),
+    }))
+}
 
 /// Reads segment after segment. Answers the first bad place.
 fn read_all(

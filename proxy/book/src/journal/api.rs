@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use crate::entry::CallId;
+use crate::pin::{HeadListener, Pin};
 use crate::tree::Hash;
 
 /// Fills the slice with random bytes from the system.
@@ -44,6 +45,10 @@ pub struct WriterOptions {
     pub vault_ahead_bytes: u64,
     /// Threads that check signatures on opening, at least 1.
     pub threads: usize,
+    /// The head that is remembered outside of the book, read before the book is opened. Without one a cut end is not noticed.
+    pub pin: Option<Pin>,
+    /// Hears of each new head, to remember it.
+    pub heads: HeadListener,
 }
 
 /// A committed entry.
@@ -106,6 +111,8 @@ impl WriterOptions {
             vault_segment_bytes: 64 << 20,
             vault_ahead_bytes: 1 << 20,
             threads: 2,
+            pin: None,
+            heads: HeadListener::default(),
         }
     }
 }

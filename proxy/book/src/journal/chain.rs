@@ -93,7 +93,11 @@ pub(crate) struct Chain {
     pub begun: u64,
     /// The note of the last checkpoint, in base64 as it stands in the journal.
     pub note: Option<String>,
+    /// The time of the last entry under a checkpoint, in milliseconds since 1970; none where no entry was read or its time is no
+    /// time.
+    pub time: Option<i64>,
     tip: Tip,
+    tip_time: Option<i64>,
     pending: Vec<Fact>,
 }
 
@@ -143,7 +147,9 @@ impl Chain {
             vault: VaultEnd::default(),
             begun: 0,
             note: None,
+            time: None,
             tip,
+            tip_time: None,
             pending: Vec::new(),
         }
     }
@@ -246,6 +252,7 @@ impl Chain {
         let hash = leaf_hash(line);
         self.tip.range.push(hash);
         self.tip.last = hash;
+        self.tip_time = milliseconds(&common.ts);
         let leaf = Leaf {
             understood: facts.is_some(),
             facts: facts.unwrap_or_default(),
@@ -283,6 +290,7 @@ impl Chain {
             }
         }
         self.head.clone_from(&self.tip);
+        self.time = self.tip_time;
         self.note = Some(String::from_utf8_lossy(encoded).into_owned());
         for fact in std::mem::take(&mut self.pending) {
             match fact {
@@ -304,8 +312,15 @@ impl Chain {
     /// Forgets what came after the last checkpoint.
     pub(crate) fn drop_unsigned(&mut self) {
         self.tip.clone_from(&self.head);
+        self.tip_time = self.time;
         self.pending.clear();
     }
+}
+
+/// An entry's time in milliseconds since 1970, where it is one.
+pub(crate) fn milliseconds(ts: &str) -> Option<i64> {
+    let time: jiff::Timestamp = ts.parse().ok()?;
+    Some(time.as_millisecond())
 }
 
 /// The note and the checkpoint of a `#cp` line's base64.

@@ -4,6 +4,8 @@ mod api;
 pub(crate) mod batch;
 mod blame;
 pub(crate) mod chain;
+pub(crate) mod continuity;
+mod heartbeat;
 pub(crate) mod layout;
 mod objects;
 pub(crate) mod recover;
@@ -29,3 +31,6 @@ mod acts_tests;
 #[cfg(test)]
 #[allow(clippy::disallowed_methods, reason = "the model's crashes cut files")]
 mod model;
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "tests damage files on purpose")]
+mod rec;

@@ -12,6 +12,7 @@ use crate::files::{self, LockFile};
 use crate::journal::api::{Recovery, Sources, WriterOptions};
 use crate::journal::batch::Prepared;
 use crate::journal::chain::{Chain, Flaw, MAX_UNSIGNED};
+use crate::journal::continuity;
 use crate::journal::layout::{BookFile, Layout};
 use crate::journal::scan::{Place, Recent, Scan, Tail, Which, inspect};
 use crate::journal::segment::SegmentLine;
@@ -58,6 +59,7 @@ impl Writer {
                 why: "its folder `journal` is empty".into(),
             });
         };
+        continuity::check(&layout, &book.origin)?;
         let path = layout.segment(first);
         let journal = files::open_write(&path)?;
         files::read_from_disk(&journal).map_err(BookError::io("sync", &path))?;
@@ -65,6 +67,7 @@ impl Writer {
         let mut place = begin(&journal, &path, first, &mut chain)?;
         let start = place.offset;
         let mut recent = Recent::default();
+        chain.time = continuity::time_before(&layout, first)?;
         let scan = Scan {
             file: &journal,
             path: &path,
@@ -79,6 +82,10 @@ impl Writer {
                 book: key.vkey.to_string(),
                 given: signers.first(),
             });
+        }
+        // Before anything is cut: what looks like a tail may be what is remembered.
+        if let Some(pin) = &options.pin {
+            pin.check(&layout, &chain)?;
         }
         let mut writer = Self {
             layout,
@@ -103,6 +110,7 @@ impl Writer {
         let missing = writer.missing_payloads(&recent)?;
         writer.recovery = writer.record_recovery(missing)?;
         writer.finish_removals()?;
+        writer.tell_head();
         drop(held);
         Ok(writer)
     }
@@ -290,9 +298,13 @@ pub(crate) fn link(
     Ok(place)
 }
 
-type FirstLine = (Result<SegmentLine, Flaw>, Place);
+pub(crate) type FirstLine = (Result<SegmentLine, Flaw>, Place);
 
-fn first_line(journal: &std::fs::File, path: &Path, first: u64) -> Result<FirstLine, BookError> {
+pub(crate) fn first_line(
+    journal: &std::fs::File,
+    path: &Path,
+    first: u64,
+) -> Result<FirstLine, BookError> {
     let io = || BookError::io("read", path);
     let mut lines = files::Lines::at(journal, 0, 0).map_err(io())?;
     Ok(match lines.next().map_err(io())? {

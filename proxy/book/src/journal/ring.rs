@@ -45,6 +45,17 @@ pub(crate) struct StatedRange {
     vkey: String,
 }
 
+impl SegmentKey {
+    /// The key, where it is of a form this version knows.
+    pub(crate) fn vkey(&self) -> Option<Vkey> {
+        let text = match self {
+            Self::Only(vkey) => vkey,
+            Self::Range(stated) => &stated.vkey,
+        };
+        Vkey::parse(text).ok()
+    }
+}
+
 impl KeyRange {
     /// Whether the key may sign a checkpoint of that size.
     #[must_use]

@@ -1,6 +1,7 @@
 //! The writer against crashes, other writers and hands in its files.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::journal::layout::Layout;
@@ -14,6 +15,10 @@ use crate::{
 pub(crate) const SEED: [u8; 32] = [41; 32];
 pub(crate) const KEK: [u8; 32] = [42; 32];
 
+/// The seed whose clock starts at the same moment each time.
+pub(crate) const STEADY: u64 = 77;
+const START: i64 = 1_796_000_000_000;
+
 pub(crate) struct Folder {
     _dir: tempfile::TempDir,
     pub book: PathBuf,
@@ -22,12 +27,19 @@ pub(crate) struct Folder {
 pub(crate) fn sources(seed: u64) -> Sources {
     // A counter through SHA-256: distinct and repeatable.
     let mut counter = 0u64;
-    let mut time = 1_796_000_000_000i64;
+    // One clock for every writer, so that none finds it behind the entry of another; and one of its own for the bytes of the
+    // format's vectors.
+    static TIME: AtomicI64 = AtomicI64::new(START + 1_000);
+    let mut own = START;
+    let mut tick = move || {
+        own += 7;
+        match seed {
+            STEADY => own,
+            _ => TIME.fetch_add(7, Ordering::SeqCst),
+        }
+    };
     Sources {
-        clock: Box::new(move || {
-            time += 7;
-            jiff::Timestamp::from_millisecond(time).unwrap()
-        }),
+        clock: Box::new(move || jiff::Timestamp::from_millisecond(tick()).unwrap()),
         entropy: Box::new(move |bytes| {
             for chunk in bytes.chunks_mut(32) {
                 counter += 1;
@@ -64,7 +76,7 @@ fn folder_in(dir: tempfile::TempDir) -> Folder {
         program: None,
         process: "init".into(),
     };
-    create(&book, &new, &Signer::from_seed(SEED), &mut sources(0)).unwrap();
+    create(&book, &new, &Signer::from_seed(SEED), &mut sources(STEADY)).unwrap();
     Folder { _dir: dir, book }
 }
 

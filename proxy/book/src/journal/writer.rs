@@ -245,7 +245,8 @@ impl Writer {
             VaultEnd::default()
         };
         let now = (self.sources.clock)();
-        let lines = Lines::make(batch, &mut self.chain, end, now, &mut self.signers)?;
+        let (batch, own) = self.with_clock(batch, now);
+        let mut lines = Lines::make(batch, &mut self.chain, end, now, &mut self.signers)?;
         let head = &self.chain.head;
         if let Some(signed) = &self.signed
             && head.range.size() <= signed.size.0
@@ -271,8 +272,9 @@ impl Writer {
 
         self.place.offset += lines.journal.len() as u64;
         self.place.line += lines.lines;
+        self.tell_head();
         Ok(Committed {
-            entries: lines.entries,
+            entries: lines.entries.split_off(own),
             size: self.chain.size(),
             root: self.chain.head.range.root(),
             checkpoint: lines.checkpoint,

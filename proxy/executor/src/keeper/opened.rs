@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use countersign_book::{Payloads, Signers, Sources, VaultKey, Writer, WriterOptions};
+use countersign_book::{Payloads, Signer, Sources, VaultKey, Writer, WriterOptions};
 use countersign_gate::key::Pepper;
 use jiff::Timestamp;
 
@@ -76,7 +76,7 @@ impl Opened {
             settings,
             &store,
             &process,
-            signing::signers(folder, settings, signing),
+            signing,
             VaultKey::from_bytes(*vault),
         )?;
         Ok(Self {
@@ -137,7 +137,7 @@ fn start_recorder(
     settings: &Settings,
     store: &Arc<SharedStore>,
     process: &Arc<Process>,
-    signers: Signers,
+    signing: Vec<Signer>,
     vault: VaultKey,
 ) -> Result<Recorder, Problem> {
     let options = WriterOptions {
@@ -149,8 +149,10 @@ fn start_recorder(
     };
     let dir = folder.book();
     let run = folder.run();
+    let (place, held) = (folder.clone(), settings.clone());
     let open = move || {
-        let (signers, vault) = (signers.clone(), vault.clone());
+        let signers = signing::signers(&place, &held, signing.clone());
+        let vault = vault.clone();
         Writer::open(&dir, signers, vault, sources(), options.clone())
     };
     let chores = book::chores(folder, store, process);
