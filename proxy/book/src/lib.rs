@@ -47,7 +47,7 @@ pub use kinds::{
     Effect, Gap, Head, Outcome, Permission, RefusalCount, Refusals, Settings, Status, Target,
     Verdict as DecisionVerdict,
 };
-pub use look::{Look, LookOptions, look};
+pub use look::{Look, LookOptions, head, look};
 pub use note::{Note, NoteError, Vkey};
 pub use origin::{Origin, OriginError};
 pub use pin::{HeadListener, Pin, PinError};

@@ -12,8 +12,10 @@ use crate::journal::continuity;
 use crate::journal::layout::{BookFile, Layout};
 use crate::journal::recover::begin;
 use crate::journal::scan::{Place, Recent, Scan, Tail, Which};
+use crate::key::Signer;
 use crate::note::Vkey;
 use crate::pin::Pin;
+use crate::tree::Hash;
 
 /// With what a book is looked at.
 #[derive(Clone, Debug, Default)]
@@ -33,6 +35,8 @@ pub struct Look {
     pub fault: Option<BookError>,
     /// Entries under the last good checkpoint, as far as the last segment could be read.
     pub size: u64,
+    /// The root of their tree.
+    pub root: Hash,
     /// Bytes and whole lines after the last checkpoint, where nobody is writing them.
     pub tail: Option<(u64, u64)>,
     /// Time of the first entry, as it states it.
@@ -66,6 +70,7 @@ pub fn look(dir: &Path, options: &LookOptions) -> Result<Look, BookError> {
     let mut found = Look {
         fault: None,
         size: 0,
+        root: Hash::of(b""),
         tail: None,
         first_ts: None,
         last_ts: None,
@@ -80,6 +85,29 @@ pub fn look(dir: &Path, options: &LookOptions) -> Result<Look, BookError> {
         found.fault = Some(fault);
     }
     Ok(found)
+}
+
+/// The signed head of the book in `dir`, to be remembered by whoever has just made it with `signer`. Writes nothing.
+///
+/// # Errors
+/// What [`look`] finds wrong; [`BookError::WrongKey`] when the book is not `signer`'s.
+pub fn head(dir: &Path, signer: &Signer) -> Result<Pin, BookError> {
+    let book = BookFile::read(dir)?;
+    let vkey = signer.vkey(&book.origin);
+    let options = LookOptions {
+        vkey: Some(vkey.clone()),
+        pin: None,
+    };
+    let found = look(dir, &options)?;
+    match found.fault {
+        Some(fault) => Err(fault),
+        None => Ok(Pin {
+            origin: book.origin,
+            size: found.size,
+            root: found.root,
+            key: vkey.id(),
+        }),
+    }
 }
 
 fn read(
@@ -109,6 +137,7 @@ fn read(
     chain.time = continuity::time_before(layout, *newest)?;
     let tail = settled(layout, *newest, &mut chain);
     found.size = chain.size();
+    found.root = chain.head.range.root();
     found.last_ts = chain
         .time
         .and_then(|time| jiff::Timestamp::from_millisecond(time).ok())

@@ -10,8 +10,10 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use countersign_book::{Draft, Writer};
+use countersign_book::{BookError, Draft, Writer};
 use tokio::sync::oneshot;
+
+use crate::condition::Condition;
 
 /// How long a batched entry may wait for company before it is written.
 pub const BATCH_INTERVAL: Duration = Duration::from_millis(50);
@@ -23,8 +25,10 @@ const HURRY_BYTES: usize = 4 << 20;
 const WAIT_BYTES: usize = 32 << 20;
 /// How long somebody waits for a durable entry. Longer means that another process holds the book and does not let go.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How often chores are done: settling, refusal counts.
+/// How often chores are done: settling, refusal counts, a beat.
 const CHORES: Duration = Duration::from_secs(20);
+/// How old the book's last entry may be before a beat is written. Looked at with the chores, so no ten minutes pass without an entry.
+const BEAT: Duration = Duration::from_secs(9 * 60);
 
 /// When an append counts as done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +44,19 @@ type Waiting = oneshot::Receiver<Result<(), Stopped>>;
 /// Why the book does not take entries any more, in words for the log and the person.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct Stopped(pub Arc<str>);
+pub struct Stopped(pub Arc<str>, pub Option<Condition>);
+
+impl Stopped {
+    fn plain(words: &str) -> Self {
+        Self(words.into(), None)
+    }
+}
+
+impl From<&BookError> for Stopped {
+    fn from(error: &BookError) -> Self {
+        Self(error.to_string().into(), Condition::of(error))
+    }
+}
 
 /// Entries this process adds of its own accord, asked for every twenty seconds and at the end. The returned closure is called
 /// once they are on disk.
@@ -102,7 +118,7 @@ impl Recorder {
     /// # Errors
     /// When the system gives no thread.
     pub fn start(
-        open: impl FnOnce() -> Result<Writer, String> + Send + 'static,
+        open: impl FnOnce() -> Result<Writer, Stopped> + Send + 'static,
         alive: impl Fn(&str) -> bool + Send + 'static,
         chores: Chores,
     ) -> std::io::Result<Self> {
@@ -125,7 +141,7 @@ impl Recorder {
                         chores_at: Instant::now(),
                     }
                     .run(),
-                    Err(words) => thread.stop(&Stopped(words.into())),
+                    Err(stopped) => thread.stop(&stopped),
                 }
                 drop(end);
             })?;
@@ -149,15 +165,12 @@ impl Recorder {
             None => Ok(()),
             Some(waiting) => match tokio::time::timeout(PATIENCE, waiting).await {
                 Ok(answer) => {
-                    answer.unwrap_or_else(|_| Err(Stopped("the book's writer ended".into())))
+                    answer.unwrap_or_else(|_| Err(Stopped::plain("the book's writer ended")))
                 }
-                Err(_) => Err(Stopped(
-                    format!(
-                        "the book did not take the entry within {} s: another process holds it",
-                        PATIENCE.as_secs()
-                    )
-                    .into(),
-                )),
+                Err(_) => Err(Stopped::plain(&format!(
+                    "the book did not take the entry within {} s: another process holds it",
+                    PATIENCE.as_secs()
+                ))),
             },
         }
     }
@@ -181,7 +194,7 @@ impl Recorder {
             return Err(stopped.clone());
         }
         if state.closing {
-            return Err(Stopped("the executor is ending".into()));
+            return Err(Stopped::plain("the executor is ending"));
         }
         let wait = when == When::Durable || state.bytes > WAIT_BYTES;
         let (waiter, waiting) = oneshot::channel();
@@ -242,7 +255,7 @@ struct End<'a>(&'a Shared);
 
 impl Drop for End<'_> {
     fn drop(&mut self) {
-        self.0.stop(&Stopped("the book's writer ended".into()));
+        self.0.stop(&Stopped::plain("the book's writer ended"));
         self.0.lock().ended = true;
         self.0.wake.notify_all();
     }
@@ -338,7 +351,7 @@ impl Scribe<'_> {
             .writer
             .commit(drafts)
             .map(|_| ())
-            .map_err(|error| Stopped(error.to_string().into()));
+            .map_err(|error| Stopped::from(&error));
         for waiter in waiters {
             let _ = waiter.send(result.clone());
         }
@@ -346,13 +359,16 @@ impl Scribe<'_> {
     }
 
     fn do_chores(&mut self, moment: Moment) -> Result<(), Stopped> {
-        let words = |error: countersign_book::BookError| Stopped(error.to_string().into());
+        let words = |error: BookError| Stopped::from(&error);
         for call in self.writer.settle(&*self.alive).map_err(words)? {
             tracing::warn!(call = %call.call, process = call.process, "a process ended with this call open; its outcome is unknown");
         }
         for chore in (self.chores)(moment) {
             self.writer.commit(chore.drafts).map_err(words)?;
             (chore.done)();
+        }
+        if moment == Moment::Running {
+            self.writer.beat(BEAT).map_err(words)?;
         }
         Ok(())
     }

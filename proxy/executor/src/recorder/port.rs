@@ -6,6 +6,8 @@ use std::sync::Arc;
 use countersign_book::{self as book, Count, Draft, Field, Payload};
 use countersign_gate::ports::{self as gate, Pending};
 
+use crate::condition::Condition;
+
 use super::{Recorder, Stopped, When};
 
 /// Longest self-description of a client, request id or reason kept in an entry, in bytes.
@@ -170,6 +172,7 @@ fn when(durability: gate::Durability) -> When {
 fn call_id(text: &str) -> Result<book::CallId, gate::BookError> {
     book::CallId::parse(text).map_err(|error| gate::BookError {
         detail: error.to_string(),
+        held: None,
     })
 }
 
@@ -181,6 +184,7 @@ fn hash(hash: countersign_permission::Hash) -> book::Hash {
 fn words(stopped: Stopped) -> gate::BookError {
     gate::BookError {
         detail: stopped.0.to_string(),
+        held: stopped.1.map(Condition::held),
     }
 }
 

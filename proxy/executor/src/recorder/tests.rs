@@ -38,7 +38,7 @@ fn recorder(dir: &Path) -> Recorder {
             sources(),
             WriterOptions::new("test"),
         )
-        .map_err(|error| error.to_string())
+        .map_err(|error| Stopped::from(&error))
     };
     Recorder::start(open, |_| true, Box::new(|_| Vec::new())).unwrap()
 }
@@ -123,7 +123,7 @@ async fn b17_many_callers_share_batches_and_each_entry_stands_once() {
 #[tokio::test]
 async fn a_book_that_cannot_be_opened_answers_everybody_with_the_same_words() {
     let recorder = Recorder::start(
-        || Err("no such book".to_owned()),
+        || Err(Stopped::plain("no such book")),
         |_| true,
         Box::new(|_| Vec::new()),
     )

@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use super::call::{Base, Ended, How, Subject, Wanted};
 use crate::answer::{Answer, Outcome};
 use crate::ports::{
-    CallNote, CountedRefusal, DecisionNote, Durability, Ended as CallEnd, Note, OutcomeNote, Ports,
-    Verdict,
+    BookError, CallNote, CountedRefusal, DecisionNote, Durability, Ended as CallEnd, Note,
+    OutcomeNote, Ports, Verdict,
 };
 use crate::refusal::{Code, Refusal};
 
@@ -39,7 +39,8 @@ pub(super) async fn settle(ports: &Ports<'_>, ended: Ended) -> Answer {
             decisions.push(denial(&refusal, &subject));
             let end = (CallEnd::Refused, Some(refusal.code));
             let written = write(ports, &base, &subject, decisions, end).await;
-            Outcome::Refused(Box::new(with_detail(refusal, written.err())))
+            let failed = written.err().map(|error| error.to_string());
+            Outcome::Refused(Box::new(with_detail(refusal, failed)))
         }
         How::Finished {
             finished,
@@ -48,7 +49,7 @@ pub(super) async fn settle(ports: &Ports<'_>, ended: Ended) -> Answer {
             ended,
         } => match write(ports, &base, &subject, decisions, (ended, None)).await {
             Ok(()) => Outcome::Finished(finished),
-            Err(detail) => Outcome::Refused(Box::new(unrecorded(12).because(detail))),
+            Err(error) => Outcome::Refused(Box::new(unrecorded(12, &error))),
         },
     };
     Answer {
@@ -95,14 +96,36 @@ pub(super) fn policy(subject: &Subject) -> Option<Hash> {
         .map(|permission| permission.document)
 }
 
-/// The book cannot take the entry: nothing was forwarded.
-pub(super) fn unrecorded(step: u8) -> Refusal {
-    Refusal::new(
-        Code::RecordUnavailable,
-        step,
-        "the record cannot be written, so the call was not forwarded",
-        "Tell the person that the record cannot be written; try again once that is repaired.",
-    )
+/// The book cannot take the entry: nothing was forwarded. A state that lasts until a person acts is named.
+pub(super) fn unrecorded(step: u8, error: &BookError) -> Refusal {
+    let Some(held) = error.held else {
+        return Refusal::new(
+            Code::RecordUnavailable,
+            step,
+            "the record cannot be written, so the call was not forwarded",
+            "Tell the person that the record cannot be written; try again once that is repaired.",
+        )
+        .because(error.to_string());
+    };
+    let (code, next) = if held.restart {
+        (
+            Code::RestartRequired,
+            "Tell the person to restart their client with the newer version; calling again does not help before that.",
+        )
+    } else {
+        (
+            Code::RecordUnavailable,
+            "Tell the person to run `countersign book status`, which says what it means and what to do; calling again does not \
+             help before that.",
+        )
+    };
+    let sentence = format!(
+        "the record cannot be written ({}: {}), so the call was not forwarded",
+        held.state, held.sentence
+    );
+    Refusal::new(code, step, sentence, next)
+        .with("book", held.state.into())
+        .because(error.to_string())
 }
 
 /// Ours, generic; the detail is for the log.
@@ -128,7 +151,7 @@ async fn write(
     subject: &Subject,
     decisions: Vec<DecisionNote>,
     (ended, code): (CallEnd, Option<Code>),
-) -> Result<(), String> {
+) -> Result<(), BookError> {
     let at = ports.clock.now();
     let outcome = OutcomeNote {
         call_id: base.request.call_id.clone(),
@@ -144,11 +167,7 @@ async fn write(
         outcome: Some(outcome),
         durability: Durability::Batched,
     };
-    ports
-        .book
-        .note(note)
-        .await
-        .map_err(|error| error.to_string())
+    ports.book.note(note).await
 }
 
 fn denial(refusal: &Refusal, subject: &Subject) -> DecisionNote {

@@ -51,7 +51,7 @@ pub(super) async fn step(
         durability,
     };
     if let Err(error) = ports.book.note(note).await {
-        return Err(base.plain(unrecorded(12).because(error.to_string())));
+        return Err(base.plain(unrecorded(12, &error)));
     }
     let ids = (
         base.request.call_id.clone(),

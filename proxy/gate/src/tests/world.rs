@@ -395,6 +395,7 @@ impl Book for Memory {
         if *self.book_fails.lock().unwrap() == Some("note") {
             return ready(Err(BookError {
                 detail: "disk full at /secret".into(),
+                held: None,
             }));
         }
         self.notes.lock().unwrap().push(note);
@@ -410,6 +411,7 @@ impl Book for Memory {
         if *self.book_fails.lock().unwrap() == Some("record") {
             return ready(Err(BookError {
                 detail: "disk full at /secret".into(),
+                held: None,
             }));
         }
         self.outcomes.lock().unwrap().push((outcome, durability));

@@ -1,22 +1,25 @@
 //! `book …`: the record of what happened. The record's own rules are the book's; here is only what the commands share.
 
 mod list;
+pub mod own;
 mod show;
+mod status;
 mod verify;
 
 use std::path::Path;
 
 use clap::Subcommand;
-use countersign_book::{BookError, Signer, VaultKey};
+use countersign_book::BookError;
 
 use crate::problem::Problem;
-use crate::secrets::{Account, Interaction};
 
 use super::{Context, Report, not_initialised};
 
 /// What of the book.
 #[derive(Debug, Subcommand)]
 pub enum BookCommand {
+    /// What state the book is in, in words, and what to do about it
+    Status,
     /// Check every entry and signature; names the first bad place
     Verify(verify::VerifyArgs),
     /// List entries
@@ -31,31 +34,11 @@ pub enum BookCommand {
 /// When the book cannot be read or its key is not understood. What verification finds is a report with its exit code, not an error.
 pub fn run(context: &Context, command: BookCommand) -> Result<Report, Problem> {
     match command {
+        BookCommand::Status => status::run(context),
         BookCommand::Verify(args) => verify::run(context, &args),
         BookCommand::List(args) => list::run(context, &args),
         BookCommand::Show(args) => show::run(context, &args),
     }
-}
-
-/// The key this executor signs its book with, where its secret store gives it without asking anybody.
-pub fn own_key(context: &Context) -> Option<Signer> {
-    own_keys(context).map(|(signer, _)| signer)
-}
-
-/// The same, and the key of the vault where the store has it.
-pub(super) fn own_keys(context: &Context) -> Option<(Signer, Option<VaultKey>)> {
-    let settings = context.settings().ok()?;
-    let quiet = Context {
-        interaction: Interaction::None,
-        ..context.clone()
-    };
-    let store = quiet.secrets(&settings).ok()?;
-    let secret = store.get(&Account::book_signing()).ok()??;
-    let vault = store.get(&Account::book_vault()).ok().flatten();
-    let vault = vault
-        .and_then(|secret| secret.key())
-        .map(|key| VaultKey::from_bytes(*key));
-    Some((Signer::from_seed(*secret.key()?), vault))
 }
 
 /// Why a book can't be read, and what to do: other words for this executor's own than for one named on the command line.
