@@ -52,7 +52,7 @@ pub use kinds::{
     Verdict as DecisionVerdict,
 };
 pub use lifecycle::{EraOpen, Erase, KeyRotate, Prune};
-pub use look::{Look, LookOptions, look};
+pub use look::{Look, LookOptions, head, look};
 pub use note::{Note, NoteError, Vkey};
 pub use origin::{Origin, OriginError};
 pub use payload::{Kept, KeptState};

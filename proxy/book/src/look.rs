@@ -12,14 +12,16 @@ use crate::journal::continuity;
 use crate::journal::layout::{BookFile, Layout};
 use crate::journal::recover::begin;
 use crate::journal::scan::{Place, Recent, Scan, Tail, Which};
+use crate::key::Signer;
 use crate::note::Vkey;
 use crate::pin::Pin;
+use crate::tree::Hash;
 
 /// With what a book is looked at.
 #[derive(Clone, Debug, Default)]
 pub struct LookOptions {
-    /// The key the book must have. Without it the one in `BOOK` is taken at its word.
-    pub vkey: Option<Vkey>,
+    /// The keys of which one must be in force. Without any, what the book states is taken at its word.
+    pub vkeys: Vec<Vkey>,
     /// The head that is remembered outside of the book, read before the book is looked at.
     pub pin: Option<Pin>,
 }
@@ -29,10 +31,14 @@ pub struct LookOptions {
 pub struct Look {
     /// Which book.
     pub book: BookFile,
+    /// The key in force, as far as the last segment could be read.
+    pub key: Option<Vkey>,
     /// What stops a writer, if anything does.
     pub fault: Option<BookError>,
     /// Entries under the last good checkpoint, as far as the last segment could be read.
     pub size: u64,
+    /// The root of their tree.
+    pub root: Hash,
     /// Bytes and whole lines after the last checkpoint, where nobody is writing them.
     pub tail: Option<(u64, u64)>,
     /// Time of the first entry, as it states it.
@@ -64,8 +70,10 @@ pub fn look(dir: &Path, options: &LookOptions) -> Result<Look, BookError> {
     let book = BookFile::read(dir)?;
     let segments = layout.segments()?;
     let mut found = Look {
+        key: None,
         fault: None,
         size: 0,
+        root: Hash::of(b""),
         tail: None,
         first_ts: None,
         last_ts: None,
@@ -80,6 +88,29 @@ pub fn look(dir: &Path, options: &LookOptions) -> Result<Look, BookError> {
         found.fault = Some(fault);
     }
     Ok(found)
+}
+
+/// The signed head of the book in `dir`, to be remembered by whoever has just made it with `signer`. Writes nothing.
+///
+/// # Errors
+/// What [`look`] finds wrong; [`BookError::WrongKey`] when the book is not `signer`'s.
+pub fn head(dir: &Path, signer: &Signer) -> Result<Pin, BookError> {
+    let book = BookFile::read(dir)?;
+    let vkey = signer.vkey(&book.origin);
+    let options = LookOptions {
+        vkeys: vec![vkey.clone()],
+        pin: None,
+    };
+    let found = look(dir, &options)?;
+    match found.fault {
+        Some(fault) => Err(fault),
+        None => Ok(Pin {
+            origin: book.origin,
+            size: found.size,
+            root: found.root,
+            key: vkey.id(),
+        }),
+    }
 }
 
 fn read(
@@ -99,6 +130,9 @@ fn read(
     chain.time = continuity::time_before(layout, *newest)?;
     let tail = settled(layout, *newest, &mut chain);
     found.size = chain.size();
+    let in_force = chain.keys.in_force(chain.size() + 1);
+    found.key = in_force.map(|range| range.vkey.clone());
+    found.root = chain.head.range.root();
     found.last_ts = chain
         .time
         .and_then(|time| jiff::Timestamp::from_millisecond(time).ok())
@@ -107,13 +141,13 @@ fn read(
     // In the order of opening; a segment that is not there says more than the change it looks like from inside another.
     continuity::check(layout, &found.book.origin)?;
     let tail = tail?;
-    if let Some(vkey) = &options.vkey
+    if let Some(given) = options.vkeys.first()
         && let Some(range) = chain.keys.in_force(chain.size() + 1)
-        && range.vkey != *vkey
+        && !options.vkeys.contains(&range.vkey)
     {
         return Err(BookError::WrongKey {
             book: range.vkey.to_string(),
-            given: vkey.to_string(),
+            given: given.to_string(),
         });
     }
     if let Some(pin) = &options.pin {

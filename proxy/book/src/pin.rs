@@ -142,9 +142,10 @@ impl HeadListener {
         Self(Some(Arc::new(hear)))
     }
 
-    pub(crate) fn tell(&self, pin: impl FnOnce() -> Pin) {
+    /// Tells it a head.
+    pub fn tell(&self, pin: Pin) {
         if let Some(hear) = &self.0 {
-            hear(pin());
+            hear(pin);
         }
     }
 }

@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn issue_commands_parse() {
         let lines = [
-            "init --name n --secrets file --development --dir d --json",
+            "init --name n --secrets file --development --allow-network-folder --dir d --json",
             "server add files --env A=b --env C=d=e --secret TOKEN --cwd / -- npx -y pkg --flag",
             "server add search --url https://mcp.example.com/mcp --secret Authorization",
             "server list",
@@ -219,6 +219,7 @@ mod tests {
             "tools --agent bar",
             "tools",
             "run --agent bar --server files",
+            "book status",
             "book verify",
             "book verify /x",
             "book list",

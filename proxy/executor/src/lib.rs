@@ -10,15 +10,19 @@
 
 pub mod cli;
 pub mod commands;
+pub mod condition;
 pub mod demo;
+pub mod disk;
 pub mod doctor;
 pub mod downstream;
+pub mod examine;
 pub mod folder;
 pub mod frame;
 pub mod ids;
 pub mod keeper;
 pub mod launch;
 pub mod log;
+pub mod pin;
 pub mod platform;
 pub mod problem;
 pub mod recorder;

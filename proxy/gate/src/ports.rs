@@ -184,6 +184,19 @@ pub struct BookError {
     pub why: &'static str,
     /// What went wrong.
     pub detail: String,
+    /// The state that keeps the book from being written, where it is one that lasts.
+    pub held: Option<Held>,
+}
+
+/// A state in which the book takes no entries until a person has acted, in words for the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Its name, as the status command prints it.
+    pub state: &'static str,
+    /// What it means, as part of a sentence.
+    pub sentence: &'static str,
+    /// Whether a newer program must be started.
+    pub restart: bool,
 }
 
 /// When an append counts as done.

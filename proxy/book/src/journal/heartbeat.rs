@@ -75,6 +75,6 @@ impl Writer {
 
     /// Tells whoever remembers heads that this one is on disk.
     pub(super) fn tell_head(&self) {
-        self.options.heads.tell(|| self.head());
+        self.options.heads.tell(self.head());
     }
 }

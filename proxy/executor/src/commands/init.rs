@@ -3,10 +3,12 @@
 use std::fs;
 
 use clap::Args;
-use countersign_book::{NewBook, Origin, Signer, Sources};
+use countersign_book::{BookError, NewBook, Origin, Signer, Sources};
 use serde_json::{Value, json};
 
+use crate::disk;
 use crate::folder::{read_own, replace};
+use crate::pin;
 use crate::problem::Problem;
 use crate::secrets::{self, Account, Secret, SecretStore, random};
 use crate::settings::{self, ExecutorEntry, SecretsKind, render};
@@ -26,6 +28,9 @@ pub struct InitArgs {
     /// Let an unsigned permission count; it can't be switched on later
     #[arg(long)]
     pub development: bool,
+    /// Make it also where locks and flushes can't be relied on: a network file system, a synchronised folder
+    #[arg(long)]
+    pub allow_network_folder: bool,
 }
 
 /// What an unfinished `init` was making: the file `init.json`, gone when it is done.
@@ -33,6 +38,8 @@ pub struct InitArgs {
 struct Draft {
     executor: ExecutorEntry,
     secrets: SecretsKind,
+    #[serde(default)]
+    allow_network_folder: bool,
     /// Whether keys may be in the secret store already. A draft that doesn't say is taken to have some.
     #[serde(default = "yes")]
     keys: bool,
@@ -55,6 +62,9 @@ pub fn run(context: &Context, args: &InitArgs) -> Result<Report, Problem> {
             "use it, or name another folder with --dir; `countersign doctor` says whether it is well",
         ));
     }
+    if !args.allow_network_folder {
+        disk::refuse(&folder.book())?;
+    }
     folder.create()?;
     let _lock = folder.lock("init.lock", std::time::Duration::from_secs(1))?;
     let mut draft = draft(context, args)?;
@@ -67,6 +77,7 @@ pub fn run(context: &Context, args: &InitArgs) -> Result<Report, Problem> {
     StateDb::create(folder)?;
     BucketsDb::open(folder)?;
     make_book(context, &draft, &seed)?;
+    remember(context, store.as_ref(), &seed)?;
     replace(&folder.schema(), &render(&settings::schema()))?;
     let document = document(&draft);
     let bytes = render(&document);
@@ -152,7 +163,10 @@ fn fits(draft: &Draft, args: &InitArgs) -> bool {
         .name
         .as_ref()
         .is_none_or(|name| *name == draft.executor.name);
-    draft.secrets == args.secrets && draft.executor.development == args.development && same_name
+    draft.secrets == args.secrets
+        && draft.allow_network_folder == args.allow_network_folder
+        && draft.executor.development == args.development
+        && same_name
 }
 
 fn new_draft(context: &Context, args: &InitArgs) -> Result<Draft, Problem> {
@@ -163,6 +177,7 @@ fn new_draft(context: &Context, args: &InitArgs) -> Result<Draft, Problem> {
             development: args.development,
         },
         secrets: args.secrets,
+        allow_network_folder: args.allow_network_folder,
         keys: false,
     };
     replace(&draft_path(context), &render(&json!(draft)))?;
@@ -194,6 +209,9 @@ fn other_draft(context: &Context, draft: &Draft) -> Problem {
     let mut options = format!("--secrets {}", kind.as_str().unwrap_or_default());
     if draft.executor.development {
         options.push_str(" --development");
+    }
+    if draft.allow_network_folder {
+        options.push_str(" --allow-network-folder");
     }
     Problem::new(
         "init_unfinished",
@@ -270,9 +288,28 @@ fn make_book(context: &Context, draft: &Draft, seed: &[u8; 32]) -> Result<(), Pr
     })
 }
 
+/// Remembers how long the new book is, so that its end can't be cut off unnoticed from its first entry on.
+fn remember(context: &Context, store: &dyn SecretStore, seed: &[u8; 32]) -> Result<(), Problem> {
+    let dir = context.folder.book();
+    let wrong = |error: BookError| {
+        Problem::new(
+            "book",
+            error.to_string(),
+            "look at the disk and the folder's rights, then run `countersign init` again",
+        )
+    };
+    let head = countersign_book::head(&dir, &Signer::from_seed(*seed)).map_err(wrong)?;
+    pin::raise(&context.folder, store, &head)?;
+    Ok(())
+}
+
 fn document(draft: &Draft) -> Value {
-    json!({
+    let mut document = json!({
         "$schema": "./executor.schema.json", "version": settings::SettingsFile::VERSION, "executor": draft.executor,
         "enabled": true, "secrets": draft.secrets, "servers": {}, "agents": {},
-    })
+    });
+    if draft.allow_network_folder {
+        document["book"] = json!({"allow_network_folder": true});
+    }
+    document
 }

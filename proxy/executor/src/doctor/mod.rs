@@ -79,6 +79,10 @@ const CHECKS: &[Check] = &[
         look: Look::Folder(checks::book),
     },
     Check {
+        name: "pin",
+        look: Look::Settings(checks::pin),
+    },
+    Check {
         name: "state.db",
         look: Look::Folder(checks::state),
     },

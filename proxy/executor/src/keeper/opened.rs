@@ -4,11 +4,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use countersign_book::{Payloads, Signer, Sources, VaultKey, Writer, WriterOptions};
+use countersign_book::{
+    HeadListener, Payloads, Pin, Signer, Sources, VaultKey, Writer, WriterOptions,
+};
 use countersign_gate::key::Pepper;
 use jiff::Timestamp;
 
+use crate::disk;
 use crate::folder::Folder;
+use crate::pin::{self, Pinner};
 use crate::problem::Problem;
 use crate::recorder::Recorder;
 use crate::recorder::liveness::{Process, is_alive};
@@ -23,12 +27,16 @@ use super::book;
 /// Bytes of the longest payload kept in the vault.
 const KEEP_LIMIT: u64 = 1 << 20;
 
+/// How long the end of the process may take to remember how long the book was. What is not written then lags.
+const LAST_PIN: Duration = Duration::from_millis(400);
+
 /// Everything that must be open before a call can be judged.
 pub struct Opened {
     folder: Folder,
     store: Arc<SharedStore>,
     port: BookPort,
     recorder: Recorder,
+    pinner: Pinner,
     pepper: Pepper,
     key: Option<Secret>,
     values: Vec<(String, Secret)>,
@@ -56,12 +64,20 @@ impl Opened {
         let entry = settings
             .server(server.as_str())
             .ok_or_else(|| gone(server))?;
+        if !settings.book.allow_network_folder {
+            disk::refuse(&folder.book())?;
+        }
         let store = secrets::open(
             folder,
             &settings.executor,
             settings.secrets,
             Interaction::None,
         )?;
+        // Before the book is opened: it only grows.
+        let known = pin::read(store.as_ref())?;
+        if let Some(warning) = known.warning() {
+            tracing::warn!("{warning}; from now on it is remembered");
+        }
         let RunSecrets {
             signing,
             vault,
@@ -69,6 +85,8 @@ impl Opened {
             agent: key,
             values,
         } = fetch(store.as_ref(), agent, entry)?;
+        let pin = known.pin().cloned();
+        let pinner = Pinner::start(folder, store, known).map_err(|error| no_thread(&error))?;
         let store = Arc::new(SharedStore::open(folder)?);
         let process = Arc::new(Process::enter(&folder.run()).map_err(|error| no_place(&error))?);
         let recorder = start_recorder(
@@ -76,14 +94,15 @@ impl Opened {
             settings,
             &store,
             &process,
-            signing,
-            VaultKey::from_bytes(*vault),
+            (signing, VaultKey::from_bytes(*vault)),
+            (pin, pinner.listener()),
         )?;
         Ok(Self {
             folder: folder.clone(),
             store,
             port: BookPort::new(recorder.clone(), process.name()),
             recorder,
+            pinner,
             pepper: Pepper::new(*pepper),
             key,
             values,
@@ -129,6 +148,7 @@ impl Opened {
     /// Writes what is queued and ends the book's thread.
     pub fn close(&self, patience: Duration) {
         self.recorder.close(patience);
+        self.pinner.close(LAST_PIN);
     }
 }
 
@@ -137,14 +157,16 @@ fn start_recorder(
     settings: &Settings,
     store: &Arc<SharedStore>,
     process: &Arc<Process>,
-    signing: Vec<Signer>,
-    vault: VaultKey,
+    (signing, vault): (Vec<Signer>, VaultKey),
+    (pin, heads): (Option<Pin>, HeadListener),
 ) -> Result<Recorder, Problem> {
     let options = WriterOptions {
         payloads: match settings.book.payloads {
             settings::Payloads::Keep => Payloads::Keep { limit: KEEP_LIMIT },
             settings::Payloads::Digest => Payloads::Digest,
         },
+        pin,
+        heads,
         ..WriterOptions::new(process.name())
     };
     let dir = folder.book();
@@ -162,13 +184,15 @@ fn start_recorder(
         move |name| is_alive(&run, name),
         chores,
     )
-    .map_err(|error| {
-        Problem::new(
-            "no_thread",
-            format!("the system gives no thread for the book: {error}"),
-            "close other programs and start the client again",
-        )
-    })
+    .map_err(|error| no_thread(&error))
+}
+
+fn no_thread(error: &std::io::Error) -> Problem {
+    Problem::new(
+        "no_thread",
+        format!("the system gives no thread for the book: {error}"),
+        "close other programs and start the client again",
+    )
 }
 
 /// Time and randomness of this system, for the book.

@@ -9,11 +9,11 @@ mod unix;
 mod windows;
 
 #[cfg(windows)]
-pub use self::windows::{Guardian, Tree, guard};
+pub use self::windows::{Guardian, Tree, file_system, guard};
 #[cfg(unix)]
 pub use guardian::{Guardian, guard};
 #[cfg(unix)]
-pub use unix::Tree;
+pub use unix::{Tree, file_system};
 
 use std::path::PathBuf;
 

@@ -2,6 +2,7 @@
 //! Knows nothing of what the child says.
 
 use std::io;
+use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -204,6 +205,33 @@ fn before_exec(command: &mut Command, guardian: Option<&Guardian>) {
                 ))
             }
         });
+    }
+}
+
+/// The kind of the network or user-space file system `path`, or its nearest parent that exists, lies on; none on a disk of this
+/// machine.
+#[must_use]
+pub fn file_system(path: &Path) -> Option<String> {
+    let answered = path
+        .ancestors()
+        .find_map(|path| rustix::fs::statfs(path).ok())?;
+    #[cfg(target_os = "linux")]
+    #[allow(
+        clippy::cast_sign_loss,
+        clippy::unnecessary_cast,
+        reason = "a number whose type differs between machines"
+    )]
+    return crate::disk::linux_kind(answered.f_type as u64).map(str::to_owned);
+    #[cfg(target_os = "macos")]
+    {
+        let name: Vec<u8> = answered.f_fstypename.iter().map(|c| *c as u8).collect();
+        let name = name.split(|c| *c == 0).next().unwrap_or_default();
+        return crate::disk::mac_kind(&String::from_utf8_lossy(name));
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "macos")))]
+    {
+        let _ = answered;
+        None
     }
 }
 

@@ -2,11 +2,14 @@
 //! Knows nothing of what the child says.
 
 use std::io;
+use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 
 use process_wrap::tokio::{ChildWrapper, CommandWrap, CreationFlags, JobObject, KillOnDrop};
 use tokio::process::Command;
+use windows::Win32::Storage::FileSystem::GetDriveTypeW;
 use windows::Win32::System::Threading::CREATE_NO_WINDOW;
+use windows::core::PCWSTR;
 
 use super::{GuardianProgram, Spawned};
 
@@ -88,3 +91,27 @@ impl Guardian {
 
 /// Nothing to do.
 pub fn guard() {}
+
+/// The kind of the network drive `path` lies on; none on a drive of this machine, and none where Windows does not tell.
+#[allow(
+    unsafe_code,
+    reason = "GetDriveTypeW reads one zero-terminated string, which lives for the call"
+)]
+#[must_use]
+pub fn file_system(path: &Path) -> Option<String> {
+    use std::path::{Component, Prefix};
+    const DRIVE_REMOTE: u32 = 4;
+    let Some(Component::Prefix(prefix)) = path.components().next() else {
+        return None;
+    };
+    match prefix.kind() {
+        Prefix::UNC(..) | Prefix::VerbatimUNC(..) => Some("network share".to_owned()),
+        Prefix::Disk(letter) | Prefix::VerbatimDisk(letter) => {
+            let root: Vec<u16> = [u16::from(letter), u16::from(b':'), u16::from(b'\\'), 0].to_vec();
+            // SAFETY: `root` ends with a zero and outlives the call.
+            let kind = unsafe { GetDriveTypeW(PCWSTR(root.as_ptr())) };
+            (kind == DRIVE_REMOTE).then(|| "network drive".to_owned())
+        }
+        _ => None,
+    }
+}

@@ -79,18 +79,23 @@ pub fn is_alive(run: &Path, name: &str) -> bool {
     }
 }
 
-/// The names of the processes that live.
+/// The names of the living processes, sorted. Takes nothing away.
 #[must_use]
 pub fn living(run: &Path) -> Vec<String> {
-    let files = fs::read_dir(run).into_iter().flatten().flatten();
-    files
-        .filter_map(|entry| {
-            let file = entry.file_name().into_string().ok()?;
-            let name = file.strip_suffix(".lock")?;
-            let ours = name.starts_with(|c: char| c.is_ascii_digit());
-            (ours && is_alive(run, name)).then(|| name.to_owned())
-        })
-        .collect()
+    let mut names = Vec::new();
+    for entry in fs::read_dir(run).into_iter().flatten().flatten() {
+        let file = entry.file_name();
+        let name = file.to_str().and_then(|file| file.strip_suffix(".lock"));
+        let Some(name) = name.filter(|name| name.starts_with(|c: char| c.is_ascii_digit())) else {
+            continue;
+        };
+        let held = File::open(entry.path()).map(|file| file.try_lock_shared());
+        if matches!(held, Ok(Err(TryLockError::WouldBlock))) {
+            names.push(crate::commands::plain(name));
+        }
+    }
+    names.sort();
+    names
 }
 
 /// Takes away the lock files of processes that were killed. A file that is not there says the same as one nobody holds.
@@ -114,8 +119,11 @@ mod tests {
         let process = Process::enter(run.path()).unwrap();
         let name = process.name().to_owned();
         assert!(is_alive(run.path(), &name));
+        assert_eq!(living(run.path()), [name.clone()]);
         drop(process);
         assert!(!is_alive(run.path(), &name));
+        fs::write(run.path().join("77-aa.lock"), "").unwrap();
+        assert!(living(run.path()).is_empty() && run.path().join("77-aa.lock").exists());
     }
 
     #[test]

@@ -27,8 +27,10 @@ const HURRY_BYTES: usize = 4 << 20;
 const WAIT_BYTES: usize = 32 << 20;
 /// How long somebody waits for a durable entry. Longer means that another process holds the book and does not let go.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How often chores are done: settling, refusal counts.
+/// How often chores are done: settling, refusal counts, a beat.
 const CHORES: Duration = Duration::from_secs(20);
+/// How old the book's last entry may be before a beat is written. Looked at with the chores, so no ten minutes pass without an entry.
+const BEAT: Duration = Duration::from_secs(9 * 60);
 
 /// When an append counts as done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -447,6 +449,9 @@ impl Scribe<'_> {
         for chore in (self.chores)(moment) {
             writer.commit(chore.drafts)?;
             (chore.done)();
+        }
+        if moment == Moment::Running {
+            writer.beat(BEAT)?;
         }
         Ok(())
     }

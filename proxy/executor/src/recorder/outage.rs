@@ -6,7 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_book::{BookError, Count, Draft, Gap};
+use countersign_gate::ports::Held;
 use jiff::Timestamp;
+
+use crate::condition::Condition;
 
 /// How long after a failure the book is opened anew for the first time, and at most later on. Each failure doubles it.
 const FIRST_TRY: Duration = Duration::from_secs(1);
@@ -18,6 +21,7 @@ const LAST_TRY: Duration = Duration::from_secs(30);
 pub struct Stopped {
     words: Arc<str>,
     why: &'static str,
+    condition: Option<Condition>,
 }
 
 /// An outage: since when, and what was not recorded because of it.
@@ -35,7 +39,14 @@ impl Stopped {
         Self {
             words: words.into(),
             why,
+            condition: None,
         }
+    }
+
+    /// The state of the book that only a person can end, in the gate's words.
+    #[must_use]
+    pub fn held(&self) -> Option<Held> {
+        self.condition.map(Condition::held)
     }
 
     /// The reason as a sentence part, without paths.
@@ -47,7 +58,11 @@ impl Stopped {
 
 impl From<&BookError> for Stopped {
     fn from(error: &BookError) -> Self {
-        Self::new(error.to_string(), judge(error).0)
+        let condition = (!heals(error)).then(|| Condition::of(error)).flatten();
+        Self {
+            condition,
+            ..Self::new(error.to_string(), judge(error).0)
+        }
     }
 }
 

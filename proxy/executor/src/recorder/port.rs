@@ -171,6 +171,7 @@ fn call_id(text: &str) -> Result<book::CallId, gate::BookError> {
     book::CallId::parse(text).map_err(|error| gate::BookError {
         why: "the call has no valid id",
         detail: error.to_string(),
+        held: None,
     })
 }
 
@@ -182,6 +183,7 @@ fn hash(hash: countersign_permission::Hash) -> book::Hash {
 fn words(stopped: Stopped) -> gate::BookError {
     gate::BookError {
         why: stopped.why(),
+        held: stopped.held(),
         detail: stopped.to_string(),
     }
 }

@@ -9,6 +9,7 @@ mod passphrase;
 mod run;
 
 use std::fmt;
+use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -40,6 +41,11 @@ pub trait SecretStore: Send + Sync {
 
     /// The accounts that have a secret, sorted.
     fn list(&self) -> Result<Vec<Account>, SecretsError>;
+
+    /// The least time to leave between two writes that nobody waits for.
+    fn pause(&self) -> Duration {
+        Duration::from_secs(1)
+    }
 
     /// Several secrets in one go.
     fn get_all(&self, accounts: &[Account]) -> Result<Vec<Option<Secret>>, SecretsError> {
@@ -124,14 +130,14 @@ impl Account {
         Account("book/signing.era".to_owned())
     }
 
-    /// What is remembered of the book's head.
-    pub fn book_pin() -> Account {
-        Account("book/pin".to_owned())
-    }
-
     /// The key that wraps the vault's keys.
     pub fn book_vault() -> Account {
         Account("book/vault".to_owned())
+    }
+
+    /// How long the book was when this machine last looked.
+    pub fn book_pin() -> Account {
+        Account("book/pin".to_owned())
     }
 
     /// The key under which agents' keys are hashed.

@@ -91,6 +91,7 @@ pub const CLASSES: &[(&str, Class)] = &[
     ("book.reads", Class::Signed),
     ("book.payloads", Class::Signed),
     ("book.retain", Class::Signed),
+    ("book.allow_network_folder", Class::Signed),
     ("copies[].folder", Class::Signed),
     ("copies[].grade", Class::Signed),
     ("copies[].witness", Class::Signed),

@@ -118,6 +118,9 @@ pub struct BookEntry {
     /// How many days payloads are kept; for ever without.
     #[serde(default)]
     pub retain: Option<u32>,
+    /// Whether the book may lie where locks and flushes can't be relied on: a network file system, a synchronised folder.
+    #[serde(default)]
+    pub allow_network_folder: bool,
 }
 
 /// What happens to arguments and results.
@@ -215,6 +218,7 @@ impl Default for BookEntry {
             reads: true,
             payloads: Payloads::Keep,
             retain: None,
+            allow_network_folder: false,
         }
     }
 }

@@ -39,10 +39,8 @@ pub(super) async fn settle(ports: &Ports<'_>, ended: Ended) -> Answer {
             decisions.push(denial(&refusal, &subject));
             let end = (CallEnd::Refused, Some(refusal.code));
             let written = write(ports, &base, &subject, decisions, end).await;
-            Outcome::Refused(Box::new(with_detail(
-                refusal,
-                written.err().map(|error| error.to_string()),
-            )))
+            let failed = written.err().map(|error| error.to_string());
+            Outcome::Refused(Box::new(with_detail(refusal, failed)))
         }
         How::Finished {
             finished,
@@ -98,16 +96,37 @@ pub(super) fn policy(subject: &Subject) -> Option<Hash> {
         .map(|permission| permission.document)
 }
 
-/// The book cannot take the entry: nothing was forwarded.
+/// The book cannot take the entry: nothing was forwarded. A state that lasts until a person acts is named.
 pub(super) fn unrecorded(step: u8, error: &BookError) -> Refusal {
-    let why = error.why;
-    Refusal::new(
-        Code::RecordUnavailable,
-        step,
-        format!("the record cannot be written: {why}; the call was not forwarded"),
-        format!("Tell the person that the record cannot be written ({why}); the same call can be tried again once that is repaired."),
-    )
-    .because(error.to_string())
+    let Some(held) = error.held else {
+        let why = error.why;
+        return Refusal::new(
+            Code::RecordUnavailable,
+            step,
+            format!("the record cannot be written: {why}; the call was not forwarded"),
+            format!("Tell the person that the record cannot be written ({why}); the same call can be tried again once that is repaired."),
+        )
+        .because(error.to_string());
+    };
+    let (code, next) = if held.restart {
+        (
+            Code::RestartRequired,
+            "Tell the person to restart their client with the newer version; calling again does not help before that.",
+        )
+    } else {
+        (
+            Code::RecordUnavailable,
+            "Tell the person to run `countersign book status`, which says what it means and what to do; calling again does not \
+             help before that.",
+        )
+    };
+    let sentence = format!(
+        "the record cannot be written ({}: {}), so the call was not forwarded",
+        held.state, held.sentence
+    );
+    Refusal::new(code, step, sentence, next)
+        .with("book", held.state.into())
+        .because(error.to_string())
 }
 
 /// The store cannot answer: nothing was forwarded.

@@ -397,6 +397,7 @@ impl Book for Memory {
             return ready(Err(BookError {
                 why: "no space is left on the disk",
                 detail: "disk full at /secret".into(),
+                held: None,
             }));
         }
         self.notes.lock().unwrap().push(note);
@@ -413,6 +414,7 @@ impl Book for Memory {
             return ready(Err(BookError {
                 why: "no space is left on the disk",
                 detail: "disk full at /secret".into(),
+                held: None,
             }));
         }
         self.outcomes.lock().unwrap().push((outcome, durability));

@@ -8,7 +8,7 @@ use crate::commands::acts::{Act, Consent, consent};
 use crate::commands::{Context, Report, plain};
 use crate::problem::Problem;
 
-use super::{own_writer, refused};
+use super::{own_writer, refused, remember};
 
 /// What is erased.
 #[derive(Debug, Args)]
@@ -75,6 +75,7 @@ pub(super) fn run(context: &Context, args: &EraseArgs) -> Result<Report, Problem
             "countersign book erase",
         )
         .map_err(failed)?;
+    remember(context, store.as_ref(), &writer);
     let names = |fields: &[Field]| {
         let names: Vec<&str> = fields.iter().map(|field| field.as_str()).collect();
         names.join(", ")

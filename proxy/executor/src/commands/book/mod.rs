@@ -4,19 +4,23 @@ mod erase;
 mod kept;
 mod list;
 mod new_era;
+pub mod own;
 mod prune;
 mod show;
+mod status;
 mod verify;
 
 use std::path::Path;
 use std::time::Duration;
 
 use clap::Subcommand;
-use countersign_book::{BookError, Signer, VaultKey, Writer, WriterOptions};
+use countersign_book::{BookError, VaultKey, Writer, WriterOptions};
 
+use crate::disk;
 use crate::keeper::sources;
+use crate::pin;
 use crate::problem::Problem;
-use crate::secrets::{Account, Interaction, SecretStore};
+use crate::secrets::{Account, SecretStore};
 use crate::settings::Settings;
 use crate::signing;
 
@@ -25,6 +29,8 @@ use super::{Context, Report, not_initialised};
 /// What of the book.
 #[derive(Debug, Subcommand)]
 pub enum BookCommand {
+    /// What state the book is in, in words, and what to do about it
+    Status,
     /// Check every entry and signature; names the first bad place
     Verify(verify::VerifyArgs),
     /// List entries
@@ -48,6 +54,7 @@ pub(in crate::commands) const WAIT: Duration = Duration::from_secs(10);
 /// When the book cannot be read or its key is not understood. What verification finds is a report with its exit code, not an error.
 pub fn run(context: &Context, command: BookCommand) -> Result<Report, Problem> {
     match command {
+        BookCommand::Status => status::run(context),
         BookCommand::Verify(args) => verify::run(context, &args),
         BookCommand::List(args) => list::run(context, &args),
         BookCommand::Show(args) => show::run(context, &args),
@@ -55,27 +62,6 @@ pub fn run(context: &Context, command: BookCommand) -> Result<Report, Problem> {
         BookCommand::Prune(args) => prune::run(context, &args),
         BookCommand::NewEra(args) => new_era::run(context, &args),
     }
-}
-
-/// The key this executor signs its book with, where its secret store gives it without asking anybody.
-pub fn own_key(context: &Context) -> Option<Signer> {
-    own_keys(context).map(|(signer, _)| signer)
-}
-
-/// The same, and the key of the vault where the store has it.
-pub(super) fn own_keys(context: &Context) -> Option<(Signer, Option<VaultKey>)> {
-    let settings = context.settings().ok()?;
-    let quiet = Context {
-        interaction: Interaction::None,
-        ..context.clone()
-    };
-    let store = quiet.secrets(&settings).ok()?;
-    let secret = store.get(&Account::book_signing()).ok()??;
-    let vault = store.get(&Account::book_vault()).ok().flatten();
-    let vault = vault
-        .and_then(|secret| secret.key())
-        .map(|key| VaultKey::from_bytes(*key));
-    Some((Signer::from_seed(*secret.key()?), vault))
 }
 
 /// How a command names itself in entries: it carries no call, so no liveness lock is needed.
@@ -99,15 +85,25 @@ pub(in crate::commands) fn own_writer(
     }
     let vault = store.get(&account)?.and_then(|secret| secret.key());
     let vault = VaultKey::from_bytes(*vault.ok_or_else(|| missing(&account))?);
+    if !settings.book.allow_network_folder {
+        disk::refuse(&context.folder.book())?;
+    }
     let signers = signing::signers(&context.folder, settings, held);
-    Writer::open(
-        &context.folder.book(),
-        signers,
-        vault,
-        sources(),
-        WriterOptions::new(process()),
-    )
-    .map_err(|error| refused(context, &error))
+    let options = WriterOptions {
+        // Before the book is opened: it only grows.
+        pin: pin::read(store)?.pin().cloned(),
+        ..WriterOptions::new(process())
+    };
+    Writer::open(&context.folder.book(), signers, vault, sources(), options)
+        .map_err(|error| refused(context, &error))
+}
+
+/// Remembers how long the book is after a command appended to it. Where that fails the memory lags, which the next executor makes
+/// good.
+pub(in crate::commands) fn remember(context: &Context, store: &dyn SecretStore, writer: &Writer) {
+    if let Err(problem) = pin::raise(&context.folder, store, &writer.head()) {
+        tracing::warn!(%problem, "how long the book is could not be remembered");
+    }
 }
 
 fn missing(account: &Account) -> Problem {

@@ -14,6 +14,7 @@ use crate::commands::acts::{Act, Consent, consent};
 use crate::commands::{Context, Report, plain};
 use crate::folder::{read_own, replace};
 use crate::keeper::sources;
+use crate::pin;
 use crate::problem::Problem;
 use crate::recorder::liveness::living;
 use crate::secrets::{Account, Secret, SecretStore, random};
@@ -69,7 +70,7 @@ pub(super) fn run(context: &Context, args: &NewEraArgs) -> Result<Report, Proble
         put_in_place(context, &plan)?;
     }
     adopt(store.as_ref())?;
-    forget_pin(store.as_ref())?;
+    repin(context, store.as_ref())?;
     // The settings in force are recorded anew in the new book.
     remove(&context.folder.run().join("settings.sha256"))?;
     remove(&plan_path(context))?;
@@ -259,10 +260,14 @@ fn adopt(store: &dyn SecretStore) -> Result<(), Problem> {
     Ok(())
 }
 
-/// What is remembered of the old book's head is of no book any more.
-fn forget_pin(store: &dyn SecretStore) -> Result<(), Problem> {
-    store.remove(&Account::book_pin())?;
-    Ok(())
+/// What was remembered of the old book gives way to the new one's head.
+fn repin(context: &Context, store: &dyn SecretStore) -> Result<(), Problem> {
+    let account = Account::book_signing();
+    let seed = store.get(&account)?.and_then(|secret| secret.key());
+    let seed = seed.ok_or_else(|| super::missing(&account))?;
+    let head = countersign_book::head(&context.folder.book(), &Signer::from_seed(*seed))
+        .map_err(|error| super::refused(context, &error))?;
+    pin::replace(&context.folder, store, &head)
 }
 
 fn origin_at(dir: &std::path::Path) -> Option<Origin> {

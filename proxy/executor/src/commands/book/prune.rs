@@ -9,7 +9,7 @@ use crate::commands::acts::{Act, Consent, consent};
 use crate::commands::{Context, Report, plain};
 use crate::problem::Problem;
 
-use super::{own_writer, refused};
+use super::{own_writer, refused, remember};
 
 /// How far.
 #[derive(Debug, Args)]
@@ -84,6 +84,7 @@ pub(super) fn run(context: &Context, args: &PruneArgs) -> Result<Report, Problem
     let done = writer
         .prune(index, &plain(&args.reason), "countersign book prune")
         .map_err(failed)?;
+    remember(context, store.as_ref(), &writer);
     let text = match done.entry {
         Some(entry) => format!(
             "pruned: the book begins with entry {} now, on record in entry {entry}; {} files of entries and {} of payloads were removed, \

@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 use crate::commands::{Context, Report};
 use crate::problem::Problem;
 
-use super::{own_keys, unreadable};
+use super::own::own;
+use super::unreadable;
 
 /// Which book is verified.
 #[derive(Debug, Args)]
@@ -36,7 +37,8 @@ enum Held {
     None,
 }
 
-/// Verifies a book; the exit code is the verdict's (0 whole, 13 unsigned tail, 30 payload missing, 31 changed, 34 key outside its range, 35 replaced, 40 unverifiable).
+/// Verifies a book; the exit code is the verdict's (0 whole, 13 unsigned tail, 30 payload missing, 31 changed, 32 truncated, 33
+/// rewritten, 34 key outside its range, 35 replaced, 40 unverifiable).
 pub(super) fn run(context: &Context, args: &VerifyArgs) -> Result<Report, Problem> {
     let dir = args.path.clone().unwrap_or_else(|| context.folder.book());
     let failed = |error: BookError| unreadable(context, &dir, &error);
@@ -54,11 +56,15 @@ pub(super) fn run(context: &Context, args: &VerifyArgs) -> Result<Report, Proble
         })?;
     let own = match args.path {
         Some(_) => None,
-        None => own_keys(context),
+        None => context
+            .settings()
+            .ok()
+            .and_then(|settings| own(context, &settings).ok()),
     };
-    let (pinned, held) = match (given, &own) {
+    let signer = own.as_ref().and_then(|own| own.signers.first());
+    let (pinned, held) = match (given, signer) {
         (Some(vkey), _) => (Some(vkey), Held::Given),
-        (None, Some((signer, _))) => {
+        (None, Some(signer)) => {
             let reader = Reader::open(&dir).map_err(failed)?;
             (Some(signer.vkey(&reader.book().origin)), Held::Own)
         }
@@ -66,7 +72,8 @@ pub(super) fn run(context: &Context, args: &VerifyArgs) -> Result<Report, Proble
     };
     let options = VerifyOptions {
         pinned,
-        vault: own.and_then(|(_, vault)| vault),
+        pin: own.as_ref().and_then(|own| own.remembered.pin().cloned()),
+        vault: own.and_then(|own| own.vault),
         ..VerifyOptions::default()
     };
     let found = verify(&dir, &options).map_err(failed)?;
@@ -105,8 +112,15 @@ fn verified_text(dir: &Path, found: &Verified, verdict: Verdict, held: Held) -> 
     let reference = match held {
         Held::Own => "with this executor's own key, from its secret store",
         Held::Given => "with the key you gave",
-        Held::None => {
-            "with the key in the book itself: no independent reference (give the key you noted with --vkey)"
+        Held::None => "with the key in the book itself (give the key you noted with --vkey)",
+    };
+    let end = match (found.pin, held) {
+        (Some(size), _) => format!("as far as this machine remembers it: {size} entries"),
+        (None, Held::None) => {
+            "against nothing else: no independent reference; a cut end is found only by comparing with a copy".to_owned()
+        }
+        (None, Held::Own | Held::Given) => {
+            "but nothing remembers how long the book was: a cut end is found only by comparing with a copy".to_owned()
         }
     };
     let headline = match verdict {
@@ -136,11 +150,21 @@ fn verified_text(dir: &Path, found: &Verified, verdict: Verdict, held: Held) -> 
              key was stolen, begin a new era with `countersign book new-era`",
             found.size
         ),
+        Verdict::Truncated => format!(
+            "the book's end is missing: it is whole and signed up to entry {}, and this machine remembers {} entries; an old \
+             backup was put back, or somebody cut it off",
+            last(found),
+            found.pin.unwrap_or_default()
+        ),
+        Verdict::Rewritten => {
+            "the book was rewritten: it is whole and signed, and not the one this machine remembers"
+                .to_owned()
+        }
         Verdict::Replaced => format!("this is another book: it is not signed by {key}"),
         Verdict::Unverifiable => "the book cannot be verified".to_owned(),
     };
     text.push_str(&format!(
-        "{headline}\n  verified {reference}\n  {}\n  {}\n",
+        "{headline}\n  verified {reference}\n  {end}\n  {}\n  {}\n",
         dir.display(),
         found.vkey
     ));
@@ -169,13 +193,15 @@ fn verified_json(dir: &Path, found: &Verified, verdict: Verdict, held: Held) -> 
         Verdict::PayloadChanged => "payload_changed",
         Verdict::Changed => "changed",
         Verdict::KeyRange => "key_range",
+        Verdict::Truncated => "truncated",
+        Verdict::Rewritten => "rewritten",
         Verdict::Replaced => "replaced",
         Verdict::Unverifiable => "unverifiable",
     };
     json!({
         "path": dir.display().to_string(), "verdict": verdict_word, "exit": verdict.exit_code(), "origin": found.origin.as_str(), "vkey": found.vkey,
         "reference": match held { Held::Given => "pinned", Held::Own => "own", Held::None => "none" },
-        "first": found.first, "size": found.size, "root": found.root.to_string(), "checkpoints": found.checkpoints, "segments": found.segments, "bytes": found.bytes,
+        "pin": found.pin, "first": found.first, "size": found.size, "root": found.root.to_string(), "checkpoints": found.checkpoints, "segments": found.segments, "bytes": found.bytes,
         "open_calls": found.open_calls, "not_understood": found.not_understood, "payloads": found.payloads, "opened": found.opened, "findings": findings, "more": found.more,
     })
 }
@@ -192,6 +218,8 @@ fn word(kind: FindingKind) -> &'static str {
         FindingKind::PayloadErased => "payload erased, on record",
         FindingKind::Pruned => "pruned, on record",
         FindingKind::KeyRange => "key outside its range",
+        FindingKind::Truncated => "truncated",
+        FindingKind::Rewritten => "rewritten",
         FindingKind::Replaced => "replaced",
         FindingKind::Unverifiable => "unverifiable",
     }
