@@ -337,7 +337,7 @@ fn rec_7_b29_another_key_is_refused_and_nothing_is_made() {
     assert_eq!(bytes(&folder.book), before);
     let vkey = Signer::from_seed([1; 32]).vkey(&Reader::open(&folder.book).unwrap().book().origin);
     let options = LookOptions {
-        vkey: Some(vkey),
+        vkeys: vec![vkey],
         pin: None,
     };
     let seen = look(&folder.book, &options).unwrap();
