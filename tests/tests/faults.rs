@@ -122,13 +122,12 @@ fn check(case: &Case) {
     let (mut refused, mut taken) = (Vec::new(), Vec::new());
     let end = Instant::now() + PATIENCE;
     for n in 0.. {
-        let back;
         let label = format!("call-{n}");
         let answer = call(&mut client, &label);
-        match refusal(&answer) {
+        let back = match refusal(&answer) {
             None => {
                 taken.push(label);
-                back = true;
+                true
             }
             Some(document) => {
                 let text = document;
@@ -142,9 +141,9 @@ fn check(case: &Case) {
                 let sent = text.contains("the call was sent");
                 assert!(sent || text.contains("not forwarded"), "{what}: {text}");
                 refused.push((label, sent));
-                back = false;
+                false
             }
-        }
+        };
         if back && !refused.is_empty() {
             break;
         }
