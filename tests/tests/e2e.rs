@@ -4,6 +4,7 @@ mod cases;
 mod cli;
 mod clients;
 mod conformance;
+mod faults;
 mod kill;
 mod lists;
 mod peers;

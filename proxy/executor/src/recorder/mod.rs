@@ -467,7 +467,10 @@ fn write(writer: &mut Writer, batch: Vec<Item>) -> Result<(), Failed> {
     }
     let lost = drafts.len() as u64;
     let result = writer.commit(drafts).map(|_| ());
-    let answer = result.as_ref().map(|()| ()).map_err(Stopped::from);
+    let answer = match &result {
+        Ok(()) => Ok(()),
+        Err(error) => Err(Stopped::from(error)),
+    };
     for waiter in waiters {
         let _ = waiter.send(answer.clone());
     }
