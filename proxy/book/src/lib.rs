@@ -26,6 +26,7 @@ mod origin;
 mod payload;
 mod proof;
 mod reader;
+mod redact;
 mod signatures;
 mod text;
 mod tree;
