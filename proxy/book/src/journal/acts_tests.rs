@@ -577,3 +577,119 @@ fn b35_no_seed_is_in_any_file() {
     assert_eq!(format!("{:?}", with(&[SEED])), "Signers(..)");
     let _ = (id(1), open_with(&folder.book, 1, options("x")));
 }
+
+const SECRET_ARGS: &str =
+    r#"{"path":"a","password":"canary-secret-1","note":"token=canary-secret-2"}"#;
+
+#[test]
+fn b36_secrets_are_committed_apart_and_erased_apart() {
+    let folder = folder();
+    let mut writer = open(&folder.book, 1, &[SEED], options("p")).unwrap();
+    let secret = |n: u64| {
+        Draft::new(crate::journal::tests::call(n, "p"))
+            .with(Field::Args, crate::Payload::new(SECRET_ARGS))
+    };
+    writer
+        .commit(vec![secret(1), draft(2, "p"), secret(3), outcome(1)])
+        .unwrap();
+    let reader = Reader::open(&folder.book).unwrap();
+    let key = VaultKey::from_bytes(KEK);
+    let entry = reader.show(1).unwrap().unwrap().entry;
+    let Some(Body::Call(call)) = entry.body else {
+        panic!("understood")
+    };
+    let args = call.args.unwrap();
+    let view = args.view.unwrap();
+    let places: Vec<_> = args
+        .secrets
+        .iter()
+        .map(|secret| (secret.d.as_str(), secret.p.as_str()))
+        .collect();
+    assert_eq!(
+        places,
+        [("member_name", "/password"), ("assignment", "/note")]
+    );
+    // Neither the stated length nor the object's tells the payload's.
+    assert_eq!((args.n.0, SECRET_ARGS.len()), (128, 72));
+    assert_eq!(
+        args.at.unwrap().len - view.at.len + view.n.0 + 5,
+        129,
+        "padded"
+    );
+    assert_ne!(args.c, view.c);
+    assert_eq!(
+        reader.payload(&key, 1, Field::Args).unwrap(),
+        SECRET_ARGS.as_bytes()
+    );
+    let shown = reader.payload(&key, 1, Field::ArgsView).unwrap();
+    assert_eq!(
+        String::from_utf8(shown).unwrap(),
+        r#"{"path":"a","password":"[hidden: member_name]","note":"token=[hidden: assignment]"}"#
+    );
+    let bytes = bytes_of(&folder.book);
+    assert!(!has(&bytes, b"canary") && !has(&bytes, b"hidden"));
+    let report = checked(&folder.book, None);
+    assert_eq!(
+        (report.verdict(), report.payloads, report.opened),
+        (Verdict::Ok, 6, 6),
+        "{:?}",
+        report.findings
+    );
+
+    // Only what holds secrets is destroyed; what may be shown stays.
+    let erased = writer.erase(1, &[Field::Args], "r", "cli").unwrap();
+    assert_eq!(erased.erased, [Field::Args]);
+    assert!(reader.payload(&key, 1, Field::Args).is_err());
+    assert!(reader.payload(&key, 1, Field::ArgsView).is_ok());
+    let erased = writer.erase(3, &[], "r", "cli").unwrap();
+    assert_eq!(erased.erased, [Field::ArgsView, Field::Args]);
+    let report = checked(&folder.book, None);
+    assert_eq!(
+        (report.verdict(), report.findings.len(), report.opened),
+        (Verdict::Ok, 3, 3),
+        "{:?}",
+        report.findings
+    );
+    drop(writer);
+    open(&folder.book, 2, &[SEED], options("p2"))
+        .unwrap()
+        .commit(vec![secret(9)])
+        .unwrap();
+}
+
+#[test]
+fn b11_secrets_never_fail_a_call() {
+    let folder = folder();
+    let mut writer = open(&folder.book, 1, &[SEED], options("p")).unwrap();
+    let names: Vec<String> = (0..200)
+        .map(|n| format!("\"{}{n}_password\":\"canary\"", "é".repeat(12)))
+        .collect();
+    let many = format!("{{{}}}", names.join(","));
+    // A body that leaves little room for a list of secrets, and one that leaves none.
+    for (n, filler) in [(1, 100), (2, 14_000), (3, 15_300)] {
+        let mut call = crate::journal::tests::call(n, "p");
+        call.tool = "t".repeat(filler);
+        let draft = Draft::new(call)
+            .with(Field::Args, crate::Payload::new(many.clone()))
+            .with(Field::Sent, crate::Payload::new(many.clone()));
+        writer.commit(vec![draft]).unwrap();
+    }
+    for (n, payload) in [
+        (4, "{\"password\":\"\\ud800\",\"n\":1e400}".to_owned()),
+        (5, "password=unparseable".to_owned()),
+        (6, format!("{{\"password\":\"{}\"}}", "x".repeat(2 << 20))),
+    ] {
+        let draft = Draft::new(crate::journal::tests::call(n, "p"));
+        writer
+            .commit(vec![draft.with(Field::Args, crate::Payload::new(payload))])
+            .unwrap();
+    }
+    let report = checked(&folder.book, None);
+    assert_eq!(
+        (report.verdict(), report.not_understood),
+        (Verdict::Ok, 0),
+        "{:?}",
+        report.findings
+    );
+    assert!(!has(&bytes_of(&folder.book), b"canary"));
+}
