@@ -182,15 +182,18 @@ fn b31_a_process_with_the_old_key_fetches_the_new_one_or_signs_nothing() {
 
 /// Appends a batch whose checkpoint is signed by `seeds` whatever the ranges say.
 fn forge(book: &Path, n: u64, seeds: &[[u8; 32]]) {
+    forge_body(book, &crate::journal::tests::call(n, "thief").into(), seeds);
+}
+
+fn forge_body(book: &Path, body: &Body, seeds: &[[u8; 32]]) {
     use base64::Engine as _;
     let layout = Layout::new(book);
     let path = layout.segment(*layout.segments().unwrap().last().unwrap());
     let report = check(book);
     let reader = Reader::open(book).unwrap();
     let last = reader.show(report.size - 1).unwrap().unwrap().entry;
-    let body: Body = crate::journal::tests::call(n, "thief").into();
     let line =
-        crate::entry::line(&body, report.size, last.leaf, "2026-12-01T00:00:00.000Z").unwrap();
+        crate::entry::line(body, report.size, last.leaf, "2026-12-01T00:00:00.000Z").unwrap();
     let mut builder = crate::CompactRange::default();
     let listing = Listing {
         from: Some(0),
@@ -692,4 +695,155 @@ fn b11_secrets_never_fail_a_call() {
         report.findings
     );
     assert!(!has(&bytes_of(&folder.book), b"canary"));
+}
+
+/// Makes `testdata/books` anew: run it only to add cases, the bytes of the ones there are part of the format.
+#[test]
+#[ignore = "writes the vectors"]
+fn make_the_vectors_of_acts() {
+    fn copy(from: &Path, to: &Path) {
+        std::fs::create_dir_all(to).unwrap();
+        for entry in std::fs::read_dir(from).unwrap() {
+            let path = entry.unwrap().path();
+            let target = to.join(path.file_name().unwrap());
+            match path.is_dir() {
+                true => copy(&path, &target),
+                false => drop(std::fs::copy(&path, &target).unwrap()),
+            }
+        }
+    }
+    let all = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/books");
+    let keep = |name: &str, book: &Path| {
+        let to = all.join(name);
+        if !to.exists() {
+            copy(book, &to);
+            let _ = std::fs::remove_dir(to.join("quarantine"));
+        }
+    };
+    let start = || {
+        let folder = folder();
+        let mut writer = open(&folder.book, 1, &[SEED], small("p")).unwrap();
+        writer.commit(vec![draft(1, "p")]).unwrap();
+        (folder, writer)
+    };
+    let rotation = |book: &Path, until: Option<u64>| {
+        let size = check(book).size;
+        let vkey = vkey(book, NEXT).to_string();
+        Body::from(KeyRotate {
+            from: crate::Count(size + 2),
+            reason: "vector".into(),
+            until: until.map(|more| crate::Count(size + 1 + more)),
+            vkey,
+        })
+    };
+
+    let (book, mut writer) = start();
+    writer
+        .rotate_key(Signer::from_seed(NEXT), "vector")
+        .unwrap();
+    for n in 2..12 {
+        writer.commit(vec![draft(n, "p"), outcome(n)]).unwrap();
+    }
+    keep("0-rotated-through-segments", &book.book);
+    let second = Layout::new(&book.book).segments().unwrap()[2];
+    let path = Layout::new(&book.book).segment(second);
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replacen("\"until\":1027", "\"until\":1028", 1)).unwrap();
+    keep("31-keys-of-a-segment-changed", &book.book);
+
+    let (book, _writer) = start();
+    forge_body(&book.book, &rotation(&book.book, None), &[SEED]);
+    forge(&book.book, 20, &[NEXT]);
+    forge(&book.book, 21, &[NEXT]);
+    keep("0-rotated-without-overlap", &book.book);
+    forge(&book.book, 22, &[SEED]);
+    keep("34-old-key-beyond-its-range", &book.book);
+
+    let (book, _writer) = start();
+    forge_body(&book.book, &rotation(&book.book, None), &[SEED]);
+    forge(&book.book, 20, &[SEED, NEXT]);
+    keep("34-old-key-beside-the-new-one-beyond-its-range", &book.book);
+
+    let (book, _writer) = start();
+    forge_body(&book.book, &rotation(&book.book, Some(5)), &[SEED]);
+    forge(&book.book, 20, &[SEED, NEXT]);
+    forge(&book.book, 21, &[NEXT]);
+    keep("0-old-key-missing-in-the-overlap", &book.book);
+    forge(&book.book, 22, &[SEED]);
+    keep("34-old-key-alone-in-the-overlap", &book.book);
+
+    let (book, _writer) = start();
+    forge(&book.book, 20, &[[5; 32]]);
+    keep("40-key-that-nothing-put-in-force", &book.book);
+    let (book, _writer) = start();
+    let Body::KeyRotate(wrong) = rotation(&book.book, None) else {
+        return;
+    };
+    let wrong = KeyRotate {
+        from: crate::Count(wrong.from.0 + 1),
+        ..wrong
+    };
+    forge_body(&book.book, &wrong.into(), &[SEED]);
+    keep("40-rotation-whose-range-does-not-follow", &book.book);
+
+    let (book, mut writer) = start();
+    let secret = Draft::new(crate::journal::tests::call(2, "p"));
+    writer
+        .commit(vec![
+            secret.with(Field::Args, crate::Payload::new(SECRET_ARGS)),
+            outcome(1),
+        ])
+        .unwrap();
+    keep("0-secrets-kept-apart", &book.book);
+    let whole = std::fs::read(Layout::new(&book.book).vault_segment(0)).unwrap();
+    writer.erase(2, &[Field::Args], "vector", "vector").unwrap();
+    writer.erase(1, &[], "vector", "vector").unwrap();
+    keep("0-erased-on-record", &book.book);
+    let wiped = std::fs::read(Layout::new(&book.book).vault_segment(0)).unwrap();
+    assert_ne!(whole, wiped);
+    let third = memchr::memmem::rfind(&wiped, b"CSVOBJ1\n").unwrap();
+    let mut more = wiped;
+    let head = 8 + 8 + 1 + 26 + 1 + "result".len();
+    more[third + head..third + head + 104].fill(0);
+    std::fs::write(Layout::new(&book.book).vault_segment(0), more).unwrap();
+    keep("30-erased-without-a-word", &book.book);
+
+    let (book, mut writer) = start();
+    for n in 2..20 {
+        writer.commit(vec![draft(n, "p"), outcome(n)]).unwrap();
+    }
+    let layout = Layout::new(&book.book);
+    let segments = layout.segments().unwrap();
+    let first = std::fs::read(layout.segment(0)).unwrap();
+    std::fs::remove_file(layout.segment(0)).unwrap();
+    keep("31-start-removed", &book.book);
+    std::fs::write(layout.segment(0), first).unwrap();
+    writer.prune(segments[2], "vector", "vector").unwrap();
+    writer.commit(vec![draft(30, "p")]).unwrap();
+    keep("0-pruned-on-record", &book.book);
+    std::fs::remove_file(layout.segment(segments[2])).unwrap();
+    keep("31-more-removed-than-pruned", &book.book);
+
+    let dir = tempfile::tempdir().unwrap();
+    let era = crate::Era {
+        origin: crate::Origin::from_id([3; 16]),
+        checkpoint: "bm90ZQ==".into(),
+        reason: "vector".into(),
+    };
+    let new = crate::NewBook {
+        origin: crate::Origin::from_id([4; 16]),
+        development: false,
+        name: None,
+        program: None,
+        process: "p".into(),
+    };
+    crate::create_era(
+        &dir.path().join("b"),
+        &new,
+        &era,
+        &Signer::from_seed(NEXT),
+        &mut sources(9),
+    )
+    .unwrap();
+    keep("0-new-era", &dir.path().join("b"));
 }

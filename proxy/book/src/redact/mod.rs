@@ -453,6 +453,39 @@ mod tests {
         assert!(serde_json::from_slice::<serde_json::Value>(&found.view).is_ok());
     }
 
+    /// Prints, asserts nothing: `cargo test --release -p countersign-book --lib -- --ignored --nocapture speed_of`.
+    #[test]
+    #[ignore = "a measurement"]
+    fn speed_of_the_scan() {
+        let text = "The quick brown fox jumps over https://example.com/lazy/dog?page=12 and passes tokens: none of them secret. ";
+        let prose = format!(
+            "{{\"content\":[{{\"type\":\"text\",\"text\":\"{}\"}}]}}",
+            text.repeat(600)
+        );
+        let json = format!(
+            "[{}]",
+            r#"{"id":12,"name":"a file","path":"/home/maria/notes.txt","size":1234},"#.repeat(900)
+                + "1"
+        );
+        let secret = json.replacen("\"name\"", "\"password\"", 1);
+        for (what, payload) in [
+            ("prose", &prose),
+            ("json", &json),
+            ("json with one secret", &secret),
+        ] {
+            let (start, rounds) = (std::time::Instant::now(), 200u32);
+            for _ in 0..rounds {
+                std::hint::black_box(find(std::hint::black_box(payload.as_bytes())));
+            }
+            let nanos = start.elapsed().as_nanos() / u128::from(rounds);
+            println!(
+                "{what}: {} KiB, {} ns per KiB",
+                payload.len() >> 10,
+                nanos * 1024 / payload.len() as u128
+            );
+        }
+    }
+
     proptest::proptest! {
         #[test]
         fn b60_no_bytes_panic_and_what_is_json_stays_json(
