@@ -5,7 +5,7 @@
 
 FOLDER is the book (it holds the file BOOK). VKEY is the verifier key as known from elsewhere; without it the book's own
 word is taken and the answer says so. Exit: 0 whole and signed, 13 bytes after the last checkpoint, 30 payloads missing,
-31 changed, 40 can't be verified. The format is in FORMAT.md. Objects of the vault are looked for by their first and last
+31 changed, 34 signed by a key outside its range, 35 another book, 40 can't be verified. The format is in FORMAT.md. Objects of the vault are looked for by their first and last
 bytes; whether the encrypted bytes between were changed only the vault's key tells, and this program has none.
 """
 import base64
@@ -20,8 +20,15 @@ import tempfile
 MAX_LINE = 4 << 20
 
 
+UNKNOWN = "unknown"
+
+
 class Flaw(Exception):
-    pass
+    """What is wrong with a line; the exit code where that alone decides it, UNKNOWN where what comes after it does."""
+
+    def __init__(self, what, code=None):
+        super().__init__(what)
+        self.code = code
 
 
 def regular(path):
@@ -82,8 +89,55 @@ class Key:
             return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
 
 
-def checkpoint(encoded, origin, key):
-    """Size and root of a note, once its signature by the key is verified."""
+class Ring:
+    """Every key a book has had with the sizes it may sign, oldest first: (key, from, until or None)."""
+
+    def __init__(self, first):
+        self.ranges = [(first, 0, None)]
+
+    @staticmethod
+    def read(stated, first):
+        ring = Ring(first)
+        if stated == [first.text]:
+            return ring
+        ring.ranges = []
+        for key in stated:
+            if isinstance(key, str) or set(key) - {"from", "until", "vkey"} or len(stated) < 2:
+                raise Flaw("keys that are not known here", 40)
+            ring.ranges.append((Key(key["vkey"]), key["from"], key.get("until")))
+        before = None
+        for key, start, until in ring.ranges:
+            if before and (start <= before[1] or before[2] is None or before[2] + 1 < start) or key.name != first.name:
+                raise Flaw("the keys the segment states do not follow each other")
+            before = key, start, until
+        if not before or ring.ranges[0][0].text != first.text or ring.ranges[0][1] != 0:
+            raise Flaw("keys that are not known here", 40)
+        if before[2] is not None:
+            raise Flaw("the keys the segment states do not follow each other")
+        return ring
+
+    def texts(self):
+        return [(key.text, start, until) for key, start, until in self.ranges]
+
+    def in_force(self, size):
+        return next((key for key, start, until in reversed(self.ranges) if start <= size and (until is None or size <= until)), None)
+
+    def rotate(self, entry, size):
+        index, until = entry["i"], entry.get("until", size)
+        last, start, _ = self.ranges[-1]
+        try:
+            key = Key(entry["vkey"])
+        except (ValueError, AttributeError):
+            raise Flaw(f"entry {index} puts a key in force that this program does not know", 40)
+        known = any(key.id == other.id for other, _, _ in self.ranges)
+        if index + 1 != size or entry["from"] != size + 1 or until < size or key.name != last.name or known:
+            raise Flaw(f"entry {index} replaces the key in a way this program does not know", 40)
+        self.ranges[-1] = (last, start, until)
+        self.ranges.append((key, size + 1, None))
+
+
+def checkpoint(encoded, origin, ring, ranges=True):
+    """Size and root of a note, once its signatures by the book's keys are verified."""
     try:
         note = base64.b64decode(encoded, validate=True)
         text, lines = note.rsplit(b"\n\n", 1)
@@ -94,19 +148,25 @@ def checkpoint(encoded, origin, key):
         raise Flaw("not a checkpoint note")
     if rest or first != origin or str(int(size)) != size or len(root) != 32 or not lines.endswith(b"\n"):
         raise Flaw("not a checkpoint of this book")
-    known = False
+    size, signed, outside = int(size), [], None
     for line in lines.decode()[:-1].split("\n"):
         dash, name, data = line.split(" ")
         data = base64.b64decode(data, validate=True)
         if dash != "\u2014":
             raise Flaw("not a signature line")
-        if (name, data[:4]) == (key.name, key.id):
-            if not key.signed(text, data[4:]):
-                raise Flaw("the signature does not match")
-            known = True
-    if not known:
-        raise Flaw("no signature by the known key")
-    return int(size), root
+        for key, start, until in ring.ranges:
+            if (name, data[:4]) == (key.name, key.id):
+                if not key.signed(text, data[4:]):
+                    raise Flaw("the signature does not match")
+                signed.append(key)
+                if size < start or (until is not None and size > until):
+                    outside = key
+    if not signed:
+        raise Flaw("no signature by a known key", UNKNOWN)
+    if ranges and (outside or ring.in_force(size) not in signed):
+        key = outside or signed[0]
+        raise Flaw(f"the checkpoint of {size} entries is signed by the key {key.id.hex()}, which may not sign it alone or at all", 34)
+    return size, root
 
 
 def digest(text):
@@ -135,8 +195,7 @@ class Book:
             raise ValueError("a format this program does not know")
         self.origin = lines[1].removeprefix("origin: ")
         self.key = Key(lines[2].removeprefix("vkey: "))
-        if pinned and pinned != self.key.text:
-            raise ValueError("the book is not signed by the key given")
+        self.ring, self.begun, self.pruned = Ring(self.key), 0, 0
         self.objects, self.absent, self.payloads = os.path.join(folder, "vault"), {}, 0
         self.folder = os.path.join(folder, "journal")
         self.tree, self.last, self.open = Tree(), bytes(32), {}
@@ -148,10 +207,20 @@ class Book:
 
     def seg(self, data, first):
         line = members(data)
-        if line["v"] != 1 or line["keys"] != [self.key.text]:
-            raise SystemExit(answer(40, f"the segment from entry {first} has a version or a key this program does not know"))
+        if line["v"] != 1:
+            raise SystemExit(answer(40, f"the segment from entry {first} has a version this program does not know"))
+        ring = Ring.read(line["keys"], self.key)
+        if any(start > first + 1 for _, start, _ in ring.ranges):
+            raise Flaw("a key the segment states is not in force yet")
         calls = {c["call"]: (c["i"], c["process"]) for c in line["calls"]}
+        if self.begun == first > 0 and self.tree.size == 0:
+            self.tree, self.last = Tree(first, [digest(h) for h in line["range"]]), digest(line["last"])
+            if len(self.tree.nodes) != bin(first).count("1") or first % 2 and self.tree.nodes[-1] != self.last:
+                raise Flaw("the segment's compact range does not fit its first index")
+            self.note, self.open, self.ring = line["prevcp"], calls, ring
+            self.vault = line["vault"]["seg"], line["vault"]["end"]
         same = (
+            ring.texts() == self.ring.texts(),
             line["origin"] == self.origin,
             line["first"] == first == self.tree.size,
             [digest(h) for h in line["range"]] == self.tree.nodes,
@@ -162,6 +231,8 @@ class Book:
         )
         if not all(same):
             raise Flaw("the segment does not start where the one before it ends")
+        if self.note is not None and checkpoint(self.note.encode(), self.origin, ring) != (first, self.tree.root()):
+            raise Flaw("the segment repeats a checkpoint of another tree")
 
     def entry(self, data, batch):
         entry = members(data)
@@ -182,23 +253,30 @@ class Book:
             batch["calls"].append((entry["call"], None))
         if entry["k"] in ("call", "outcome"):
             for field in ("args", "sent", "result"):
-                at = entry.get(field, {}).get("at")
-                if at:
-                    batch["vault"] = max(batch["vault"], (at["seg"], at["off"] + at["len"]))
-                    batch["stored"].append((entry["i"], field, entry["call"], at))
+                payload = entry.get(field, {})
+                for name, at in ((field + ".view", payload.get("view", {}).get("at")), (field, payload.get("at"))):
+                    if at:
+                        batch["vault"] = max(batch["vault"], (at["seg"], at["off"] + at["len"]))
+                        batch["stored"].append((entry["i"], name, entry["call"], at))
+        if entry["k"] == "key.rotate":
+            batch["rotations"].append(entry)
+        if entry["k"] == "prune":
+            batch["pruned"] = max(batch["pruned"], entry["minimum"])
         for member in {"book.recovered": ("missing",), "erase": ("targets",)}.get(entry["k"], ()):
             batch["stated"] += [(target["i"], target["f"]) for target in entry.get(member, [])]
 
     def fresh(self):
         tree = Tree(self.tree.size, self.tree.nodes)
-        return {"tree": tree, "last": self.last, "calls": [], "vault": self.vault, "stored": [], "stated": []}
+        return {"tree": tree, "last": self.last, "calls": [], "vault": self.vault, "stored": [], "stated": [], "rotations": [], "pruned": 0}
 
     def sign(self, encoded, batch):
-        size, root = checkpoint(encoded, self.origin, self.key)
+        size, root = checkpoint(encoded, self.origin, self.ring)
         if size != batch["tree"].size or root != batch["tree"].root():
             raise Flaw("the entries before the checkpoint do not give its root")
         if size == self.tree.size:
             raise Flaw("the checkpoint repeats the one before it")
+        for rotation in batch["rotations"]:
+            self.ring.rotate(rotation, size)
         self.tree, self.last, self.vault = batch["tree"], batch["last"], batch["vault"]
         for call, opened in batch["calls"]:
             if opened is None:
@@ -212,6 +290,9 @@ class Book:
                 self.absent[index, field] = why
         for target in batch["stated"]:
             self.absent.pop(target, None)
+        if batch["pruned"]:
+            self.pruned = max(self.pruned, batch["pruned"])
+            self.absent = {target: why for target, why in self.absent.items() if target[0] >= self.pruned}
         self.note = encoded.decode()
         self.checkpoints += 1
 
@@ -233,7 +314,7 @@ class Book:
 
     def is_later(self, encoded):
         try:
-            return checkpoint(encoded, self.origin, self.key)[0] > self.tree.size
+            return checkpoint(encoded, self.origin, self.ring, ranges=False)[0] > self.tree.size
         except (Flaw, ValueError):
             return False
 
@@ -241,7 +322,7 @@ class Book:
         """Reads one segment. Answers nothing, or (line, what) of bytes after its last checkpoint."""
         path = os.path.join(self.folder, f"{first:020}.jsonl")
         with regular(path) as file:
-            number, good, end, batch, flaw = 0, 1, 0, self.fresh(), None
+            number, good, end, batch, flaw, code = 0, 1, 0, self.fresh(), None, None
             while data := file.readline(MAX_LINE):
                 number += 1
                 try:
@@ -252,6 +333,7 @@ class Book:
                         if not data.startswith(b"#seg "):
                             raise Flaw("the segment does not begin with #seg")
                         self.seg(data[5:], first)
+                        batch = self.fresh()
                     elif data.startswith(b"{"):
                         self.entry(data, batch)
                     elif data.startswith(b"#cp "):
@@ -260,11 +342,13 @@ class Book:
                     else:
                         raise Flaw("neither an entry nor a checkpoint")
                 except Flaw as error:
-                    flaw = str(error)
+                    flaw, code = str(error), error.code
                 except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
                     flaw = f"not readable ({error})"
                 if flaw:
                     break
+            if code in (34, 40):
+                raise SystemExit(answer(code, f"{path} line {number}: {flaw}"))
             if number == 0 or (flaw and number == 1):
                 raise SystemExit(answer(31, f"{path} line 1: {flaw or 'empty'}"))
             if not flaw and number == good:
@@ -276,6 +360,8 @@ class Book:
                 ours = data.startswith(b"#cp ") and data.endswith(b"\n") and self.is_later(data[4:-1])
                 later += ours
                 at_end = ours
+            if code == UNKNOWN and not later:
+                raise SystemExit(answer(40, f"{path} line {number}: {flaw}"))
             if later and not (last and later == 1 and at_end and unwritten(file, end)) or flaw and not last:
                 raise SystemExit(answer(31, f"{path} line {at}, entry {self.tree.size} or after it: {flaw}"))
             return path, good + 1, last
@@ -311,9 +397,12 @@ def main(folder, pinned=None):
 
 
 def read(book, pinned):
-    tail = None
+    tail, begun = None, False
     while tail is None:
         first, there = book.tree.size, book.segments()
+        if not begun and there:
+            first = book.begun = there[0]
+        begun = True
         if first not in there:
             return answer(31, f"the segment with entry {first} is not there")
         tail = book.segment(first, last=first == there[-1])
@@ -321,6 +410,16 @@ def read(book, pinned):
             break
         if book.tree.size == first:
             return answer(31, f"the segment from entry {first} holds no entry")
+    keys = [key.text for key, _, _ in book.ring.ranges]
+    if pinned and pinned not in keys:
+        return answer(35, "this is another book: the key given is none of its keys")
+    if book.begun:
+        key, start, _ = next(held for held in book.ring.ranges if held[0].text == (pinned or keys[0]))
+        if start <= book.begun + 1 and book.ring.in_force(book.begun + 1) is not key:
+            return answer(40, "the key known was replaced before the first kept entry: give the key in force")
+        if book.pruned < book.begun:
+            return answer(31, f"the entries 0 to {book.begun - 1} are not there, and no entry says why")
+        print(f"the entries 0 to {book.begun - 1} were pruned, on record")
     reference = "against the key given" if pinned else "but there is no independent reference"
     root = base64.b64encode(book.tree.root()).decode()
     text = f"{book.tree.size} entries under {book.checkpoints} checkpoints, root {root}: whole and signed, {reference}"

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::de::{Error as _, Unexpected};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::commitment::{Commitment, Field};
+use crate::commitment::{Commitment, Field, SecretAt};
 use crate::kinds::Body;
 use crate::tree::{Hash, leaf_hash};
 
@@ -284,8 +284,9 @@ pub(crate) fn line(body: &Body, index: u64, prev: Hash, ts: &str) -> Result<Vec<
     Ok(line)
 }
 
-/// Refuses a body whose line could be too long wherever it is put; costs a pass over the body, no canonical form.
-pub(crate) fn check_length(body: &Body, fields: &[Field]) -> Result<(), EntryError> {
+/// Refuses a body whose line could be too long wherever it is put; costs a pass over the body, no canonical form. Answers how
+/// many bytes are left.
+pub(crate) fn check_length(body: &Body, fields: &[Field]) -> Result<usize, EntryError> {
     // Commitments are filled in later: reserve their longest form.
     const COMMITMENT: usize =
         r#","result":{"at":{"len":,"off":,"seg":},"c":"hmac-sha256:","n":}"#.len() + 64 + 4 * 16;
@@ -305,8 +306,20 @@ pub(crate) fn check_length(body: &Body, fields: &[Field]) -> Result<(), EntryErr
             length,
         })
     } else {
-        Ok(())
+        Ok(MAX_LINE - length)
     }
+}
+
+/// Bytes the list of a payload's secrets and its view take at most.
+pub(crate) fn apart_length(secrets: &[SecretAt]) -> usize {
+    const VIEW: usize =
+        r#","secrets":[],"view":{"at":{"len":,"off":,"seg":},"c":"hmac-sha256:","n":}"#.len()
+            + 64
+            + 4 * 16;
+    secrets.iter().fold(VIEW, |bytes, secret| {
+        // Escapes at their longest.
+        bytes + r#"{"d":"","p":""},"#.len() + secret.d.len() + secret.p.len() * 6
+    })
 }
 
 /// Counts what is written to it.

@@ -10,8 +10,8 @@ use crate::kinds::{
     Outcome, Permission, RefusalCount, Refusals, Settings, Status, Target, Verdict as Judged,
 };
 use crate::{
-    Actor, Call, Count, Draft, Effect, Entry, Field, Hash, Note, Origin, Payload, PayloadCheck,
-    Reader, Signer, VaultKey, VerifyOptions, Vkey, verify,
+    Actor, Call, Count, Draft, Effect, Entry, EraOpen, Erase, Field, Hash, KeyRotate, Note, Origin,
+    Payload, PayloadCheck, Prune, Reader, Signer, VaultKey, VerifyOptions, Vkey, verify,
 };
 
 fn testdata(name: &str) -> PathBuf {
@@ -162,6 +162,79 @@ fn all() -> Vec<Body> {
     ]
 }
 
+/// One of every kind the writer makes in acts of its own.
+fn acts() -> Vec<Body> {
+    let origin = Origin::from_id([3; 16]);
+    let target = |f| Target { f, i: Count(4) };
+    vec![
+        KeyRotate {
+            from: Count(11),
+            reason: "planned".into(),
+            until: Some(Count(1034)),
+            vkey: Signer::from_seed([7; 32]).vkey(&origin).to_string(),
+        }
+        .into(),
+        EraOpen {
+            checkpoint: "bm90ZQ==".into(),
+            origin,
+            reason: "the key was stolen".into(),
+        }
+        .into(),
+        Erase {
+            by: "countersign book erase".into(),
+            reason: "asked for".into(),
+            targets: vec![target(Field::ArgsView), target(Field::Args)],
+        }
+        .into(),
+        Prune {
+            by: "countersign book prune".into(),
+            minimum: Count(31_744),
+            reason: "retention".into(),
+        }
+        .into(),
+    ]
+}
+
+#[test]
+fn the_bytes_of_acts_do_not_change() {
+    for body in acts() {
+        let line =
+            crate::entry::line(&body, 9, Hash::of(b"golden"), "2026-11-30T17:00:00.000Z").unwrap();
+        let golden = std::fs::read(testdata("entries").join(format!("{}.json", body.kind())));
+        let golden = String::from_utf8(golden.unwrap_or_default()).unwrap();
+        assert_eq!(String::from_utf8(line).unwrap() + "\n", golden);
+    }
+}
+
+#[test]
+fn books_are_judged_as_their_names_say() {
+    let mut seen = std::collections::BTreeMap::new();
+    for entry in std::fs::read_dir(testdata("books")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let expected: u8 = name.split('-').next().unwrap().parse().unwrap();
+        for vault in [None, Some(VaultKey::from_bytes(KEK))] {
+            let options = VerifyOptions {
+                vault,
+                threads: 1,
+                ..VerifyOptions::default()
+            };
+            let report = verify(&testdata("books").join(&name), &options).unwrap();
+            assert_eq!(
+                report.verdict().exit_code(),
+                expected,
+                "{name}: {:?}",
+                report.findings
+            );
+            assert!(report.not_understood == 0 || expected != 0, "{name}");
+        }
+        *seen.entry(expected).or_insert(0) += 1;
+    }
+    assert!(
+        seen[&0] >= 6 && seen[&34] >= 3 && seen.len() >= 5,
+        "{seen:?}"
+    );
+}
+
 #[test]
 fn the_bytes_of_the_format_do_not_change() {
     let folder = folder();
@@ -269,8 +342,9 @@ fn entries_are_judged_as_their_names_say() {
         }
     }
     // A kind without a vector is a kind nobody else can implement.
-    assert_eq!(understood, all().iter().map(Body::kind).collect());
-    assert_eq!(understood.len(), all().len());
+    let known: Vec<Body> = all().into_iter().chain(acts()).collect();
+    assert_eq!(understood, known.iter().map(Body::kind).collect());
+    assert_eq!(understood.len(), known.len());
 }
 
 /// Verifies the first segment of the golden book with these bytes in its place.

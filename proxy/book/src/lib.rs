@@ -28,6 +28,7 @@ mod payload;
 mod pin;
 mod proof;
 mod reader;
+mod redact;
 mod signatures;
 mod text;
 mod tree;

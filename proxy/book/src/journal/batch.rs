@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use zeroize::Zeroizing;
 
 use crate::checkpoint::Checkpoint;
-use crate::commitment::{At, Commitment, Field, Keep, Salt, commit_bytes};
+use crate::commitment::{At, Commitment, Field, Keep, Salt, View, commit_bytes, pad};
 use crate::entry::{self, CallId, Count, Draft, EntryError};
 use crate::error::BookError;
 use crate::journal::api::{Entropy, Payloads, Recorded};
@@ -17,6 +17,7 @@ use crate::key::{Hand, VaultKey};
 use crate::kinds::Body;
 use crate::note;
 use crate::origin::Origin;
+use crate::redact::{self, Redacted};
 use crate::tree::leaf_hash;
 use crate::vault::{self, Seeds, Subject};
 
@@ -34,6 +35,8 @@ struct Sealed {
     field: Field,
     commitment: Commitment,
     object: Vec<u8>,
+    /// The object of the view, where the payload has one.
+    view: Vec<u8>,
 }
 
 /// What sealing needs.
@@ -62,20 +65,16 @@ impl Sealer<'_> {
             return Err(EntryError::NotADraft { kind: body.kind() }.into());
         }
         let fields: Vec<Field> = payloads.iter().map(|(field, _)| *field).collect();
-        entry::check_length(&body, &fields)?;
+        let mut room = entry::check_length(&body, &fields)?;
         let mut sealed = Vec::with_capacity(payloads.len());
         for (field, payload) in payloads {
             let call = body.call().cloned().ok_or(EntryError::NoSuchField {
                 kind: body.kind(),
                 field: field.as_str(),
             })?;
-            let (commitment, object) = self.seal(field, &call, payload.bytes())?;
-            entry::place(&mut body, field, commitment.clone())?;
-            sealed.push(Sealed {
-                field,
-                commitment,
-                object,
-            });
+            let new = self.seal(field, &call, payload.bytes(), &mut room)?;
+            entry::place(&mut body, field, new.commitment.clone())?;
+            sealed.push(new);
         }
         Ok(Prepared {
             body,
@@ -88,43 +87,134 @@ impl Sealer<'_> {
         field: Field,
         call: &CallId,
         bytes: &[u8],
-    ) -> Result<(Commitment, Vec<u8>), BookError> {
+        room: &mut usize,
+    ) -> Result<Sealed, BookError> {
+        let kept = match self.payloads {
+            Payloads::Digest => Err(Keep::None),
+            Payloads::Keep { limit } if bytes.len() as u64 > limit => Err(Keep::TooLarge),
+            Payloads::Keep { .. } => Ok(()),
+        };
+        if let Err(keep) = kept {
+            return self.commit_only(field, call, bytes, keep);
+        }
+        match redact::find(bytes).and_then(|found| fitting(found, room)) {
+            Some(found) => self.seal_apart(field, call, bytes, found),
+            None => match self.object(field, call, bytes, bytes)? {
+                Some((c, object)) => Ok(Sealed {
+                    field,
+                    commitment: commitment(c, bytes.len() as u64),
+                    object,
+                    view: Vec::new(),
+                }),
+                None => self.commit_only(field, call, bytes, Keep::TooLarge),
+            },
+        }
+    }
+
+    /// A payload with secrets: itself, its length hidden, and apart from it what may be shown.
+    fn seal_apart(
+        &mut self,
+        field: Field,
+        call: &CallId,
+        bytes: &[u8],
+        found: Redacted,
+    ) -> Result<Sealed, BookError> {
+        let (padded, n) = pad(bytes);
+        let raw = self.object(field, call, bytes, &padded)?;
+        let shown = self.object(field.view(), call, &found.view, &found.view)?;
+        let (Some((c, object)), Some((view_c, view))) = (raw, shown) else {
+            return self.commit_only(field, call, bytes, Keep::TooLarge);
+        };
+        let nowhere = At {
+            len: 0,
+            off: 0,
+            seg: 0,
+        };
+        let mut commitment = commitment(c, n);
+        commitment.secrets = found.secrets;
+        commitment.view = Some(View {
+            at: nowhere,
+            c: view_c,
+            n: Count(found.view.len() as u64),
+        });
+        Ok(Sealed {
+            field,
+            commitment,
+            object,
+            view,
+        })
+    }
+
+    /// The commitment to a payload that is not kept: its salt is discarded.
+    fn commit_only(
+        &mut self,
+        field: Field,
+        call: &CallId,
+        bytes: &[u8],
+        keep: Keep,
+    ) -> Result<Sealed, BookError> {
+        let mut salt = Zeroizing::new([0; 32]);
+        (self.entropy)(&mut salt[..]).map_err(BookError::Entropy)?;
+        let c = commit_bytes(&Salt::from_bytes(*salt), field, call, bytes);
+        let mut commitment = commitment(c, bytes.len() as u64);
+        commitment.keep = Some(keep);
+        Ok(Sealed {
+            field,
+            commitment,
+            object: Vec::new(),
+            view: Vec::new(),
+        })
+    }
+
+    /// The commitment to `bytes` and the object that holds `stored`; nothing when that is too long for one.
+    fn object(
+        &mut self,
+        field: Field,
+        call: &CallId,
+        bytes: &[u8],
+        stored: &[u8],
+    ) -> Result<Option<(String, Vec<u8>)>, BookError> {
         let mut random = Zeroizing::new([0; 32 + 32 + 24 + 24]);
         (self.entropy)(&mut random[..]).map_err(BookError::Entropy)?;
         let (salt, rest) = random.split_at(32);
         let (key, nonces) = rest.split_at(32);
         let salt = Salt::from_bytes(array(salt));
-        let length = bytes.len() as u64;
-        let mut commitment = Commitment {
-            at: None,
-            c: commit_bytes(&salt, field, call, bytes),
-            keep: None,
-            n: Count(length),
-            secrets: Vec::new(),
-            view: None,
+        let seeds = Seeds {
+            key: Zeroizing::new(array(key)),
+            wrap_nonce: array(&nonces[..24]),
+            nonce: array(&nonces[24..]),
         };
-        let kept = match self.payloads {
-            Payloads::Digest => Err(Keep::None),
-            Payloads::Keep { limit } if length > limit => Err(Keep::TooLarge),
-            Payloads::Keep { .. } => {
-                let seeds = Seeds {
-                    key: Zeroizing::new(array(key)),
-                    wrap_nonce: array(&nonces[..24]),
-                    nonce: array(&nonces[24..]),
-                };
-                let subject = Subject {
-                    origin: self.origin,
-                    call,
-                    field,
-                };
-                vault::seal(self.key, subject, &salt, &seeds, bytes).ok_or(Keep::TooLarge)
-            }
+        let subject = Subject {
+            origin: self.origin,
+            call,
+            field,
         };
-        let object = kept.unwrap_or_else(|keep| {
-            commitment.keep = Some(keep);
-            Vec::new()
-        });
-        Ok((commitment, object))
+        let object = vault::seal(self.key, subject, &salt, &seeds, stored);
+        Ok(object.map(|object| (commit_bytes(&salt, field, call, bytes), object)))
+    }
+}
+
+/// As much of the list of secrets as the entry has room for; nothing when not even the view has.
+fn fitting(mut found: Redacted, room: &mut usize) -> Option<Redacted> {
+    while entry::apart_length(&found.secrets) > *room {
+        found.secrets.pop()?;
+    }
+    // An entry that says nothing of the secrets would not say why its payload is padded.
+    if found.secrets.is_empty() {
+        return None;
+    }
+    *room -= entry::apart_length(&found.secrets);
+    Some(found)
+}
+
+fn commitment(c: String, n: u64) -> Commitment {
+    Commitment {
+        at: None,
+        c,
+        keep: None,
+        n: Count(n),
+        secrets: Vec::new(),
+        view: None,
     }
 }
 
@@ -151,7 +241,7 @@ impl Prepared {
     pub(crate) fn vault_bytes(&self) -> u64 {
         self.payloads
             .iter()
-            .map(|sealed| sealed.object.len() as u64)
+            .map(|sealed| (sealed.object.len() + sealed.view.len()) as u64)
             .sum()
     }
 }
@@ -193,16 +283,15 @@ impl Lines {
             field,
             mut commitment,
             object,
+            view,
         } in payloads
         {
+            // The view first: the end of the vault is where the payload's own object ends.
+            if let Some(shown) = &mut commitment.view {
+                shown.at = self.put(vault, &view);
+            }
             if !object.is_empty() {
-                let off = vault.end + self.vault.len() as u64;
-                commitment.at = Some(At {
-                    len: object.len() as u64,
-                    off,
-                    seg: vault.seg,
-                });
-                self.vault.extend_from_slice(&object);
+                commitment.at = Some(self.put(vault, &object));
             }
             if let Some(slot) = entry::slot(&mut body, field) {
                 *slot = Some(commitment);
@@ -222,6 +311,17 @@ impl Lines {
         self.journal.push(b'\n');
         self.lines += 1;
         Ok(())
+    }
+
+    /// Adds an object to the bytes for the vault.
+    fn put(&mut self, vault: VaultEnd, object: &[u8]) -> At {
+        let at = At {
+            len: object.len() as u64,
+            off: vault.end + self.vault.len() as u64,
+            seg: vault.seg,
+        };
+        self.vault.extend_from_slice(object);
+        at
     }
 
     /// Signs with the key in force, and beside it with those before that may still sign and are at hand.

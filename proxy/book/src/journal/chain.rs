@@ -35,6 +35,8 @@ enum FlawKind {
     Changed,
     /// Not wrong, but beyond this version.
     Unknown,
+    /// The same, and signed by a known key.
+    Beyond,
     /// Signed by a key outside its range.
     KeyRange,
 }
@@ -123,8 +125,19 @@ impl Flaw {
         }
     }
 
+    pub(crate) fn beyond(what: impl Into<String>) -> Self {
+        Self {
+            what: what.into(),
+            kind: FlawKind::Beyond,
+        }
+    }
+
     pub(crate) fn is_unknown(&self) -> bool {
-        self.kind == FlawKind::Unknown
+        matches!(self.kind, FlawKind::Unknown | FlawKind::Beyond)
+    }
+
+    pub(crate) fn is_beyond(&self) -> bool {
+        self.kind == FlawKind::Beyond
     }
 
     pub(crate) fn is_key_range(&self) -> bool {
@@ -286,6 +299,10 @@ impl Chain {
         let keys = Arc::clone(self.keys.vkeys());
         for fact in &self.pending {
             if let Fact::Rotated(rotation) = fact {
+                // No key comes into force by an entry that nobody signed.
+                note.verify(&keys).map_err(|error| {
+                    Flaw::changed(format!("the checkpoint is refused: {error}"))
+                })?;
                 self.keys.rotate(rotation, checkpoint.size)?;
             }
         }

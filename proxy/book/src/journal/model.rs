@@ -4,7 +4,7 @@
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof};
 
 use crate::journal::layout::Layout;
-use crate::journal::tests::{check, draft, folder, id, open_with, options, outcome};
+use crate::journal::tests::{KEK, SEED, check, draft, folder, id, options, outcome, sources};
 use crate::{Body, Listing, Order, Reader, Verdict, Writer, WriterOptions};
 
 #[derive(Clone, Debug)]
@@ -19,6 +19,11 @@ enum Step {
     Settle(usize),
     /// Writer `.0` ends and is opened again.
     Reopen(usize),
+    /// Writer `.0` puts a new key in force; the others fetch it.
+    Rotate(usize),
+    /// Writer `.0` erases the payload of an acknowledged call, and all processes die when `.1` of the steps after the entry
+    /// are done.
+    Erase(usize, usize, u8),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -28,7 +33,9 @@ fn step() -> impl Strategy<Value = Step> {
         2 => writer.clone().prop_map(Step::End),
         2 => (writer.clone(), 0u64..1000).prop_map(|(w, n)| Step::Crash(w, n)),
         1 => writer.clone().prop_map(Step::Settle),
-        1 => writer.prop_map(Step::Reopen),
+        1 => writer.clone().prop_map(Step::Reopen),
+        1 => writer.clone().prop_map(Step::Rotate),
+        1 => (writer, any::<usize>(), 0u8..3).prop_map(|(w, n, done)| Step::Erase(w, n, done)),
         1 => any::<bool>().prop_flat_map(|_| Just(Step::Commit(0, 1))),
     ]
 }
@@ -50,10 +57,22 @@ fn run(steps: &[Step]) {
         ..options(&format!("p{w}"))
     };
     let mut seed = 100;
+    // The secret store: every key there is, found by who needs it.
+    let store = std::sync::Arc::new(std::sync::Mutex::new(vec![SEED]));
+    let shelf = std::sync::Arc::clone(&store);
     let mut open = |w: usize| {
         seed += 1;
-        open_with(&folder.book, seed, settings(w)).unwrap()
+        let origin = crate::Origin::from_id([3; 16]);
+        let shelf = std::sync::Arc::clone(&shelf);
+        let keys = crate::Signers::new(Vec::new()).or_fetch(Box::new(move |vkey| {
+            let seeds = shelf.lock().unwrap().clone();
+            let mut signers = seeds.into_iter().map(crate::Signer::from_seed);
+            signers.find(|signer| signer.vkey(&origin) == *vkey)
+        }));
+        let vault = crate::VaultKey::from_bytes(KEK);
+        Writer::open(&folder.book, keys, vault, sources(seed), settings(w)).unwrap()
     };
+    let mut erased = std::collections::BTreeSet::new();
     let mut writers: Vec<Writer> = (0..3).map(&mut open).collect();
     let mut acknowledged: Vec<u64> = Vec::new();
     let mut ended = std::collections::BTreeSet::new();
@@ -114,6 +133,53 @@ fn run(steps: &[Step]) {
                 }
             }
             Step::Reopen(w) => writers[w] = open(w),
+            Step::Rotate(w) => {
+                let count = store.lock().unwrap().len() as u8;
+                store.lock().unwrap().push([100 + count; 32]);
+                writers[w]
+                    .rotate_key(crate::Signer::from_seed([100 + count; 32]), "model")
+                    .unwrap();
+            }
+            Step::Erase(w, which, done) => {
+                let Some(n) = acknowledged.get(which % acknowledged.len().max(1)).copied() else {
+                    continue;
+                };
+                // Where the call stands depends on what was settled and set aside between.
+                let listing = Listing {
+                    from: Some(0),
+                    limit: usize::MAX,
+                    order: Order::OldestFirst,
+                };
+                let entries = Reader::open(&folder.book).unwrap().list(listing).unwrap();
+                let index = entries
+                    .iter()
+                    .find(
+                        |entry| matches!(&entry.body, Some(Body::Call(call)) if call.call == id(n)),
+                    )
+                    .map(|entry| entry.index)
+                    .unwrap();
+                let size = entries.len();
+                let vaults: Vec<_> = layout
+                    .vault_segments()
+                    .unwrap()
+                    .into_iter()
+                    .map(|number| layout.vault_segment(number))
+                    .map(|path| (std::fs::read(&path).unwrap(), path))
+                    .collect();
+                let answer = writers[w].erase(index, &[], "model", "model").unwrap();
+                assert_eq!(answer.entry.is_some(), erased.insert(index));
+                if answer.entry.is_some() && done < 2 {
+                    // The vault as before, or as after, and the note still there.
+                    if done == 0 {
+                        for (bytes, path) in vaults {
+                            std::fs::write(path, bytes).unwrap();
+                        }
+                    }
+                    let pending = folder.book.join("removal.pending");
+                    std::fs::write(pending, format!("countersign removal 1\n{size}\n")).unwrap();
+                    writers = (0..3).map(&mut open).collect();
+                }
+            }
         }
     }
     drop(writers);
@@ -128,6 +194,16 @@ fn run(steps: &[Step]) {
         })
         .unwrap();
     assert_eq!(entries.len() as u64, report.size);
+    let reader = Reader::open(&folder.book).unwrap();
+    let on_record = report
+        .findings
+        .iter()
+        .map(|finding| (finding.index, finding.kind));
+    let expected = erased
+        .iter()
+        .map(|index| (*index, crate::FindingKind::PayloadErased));
+    assert_eq!(on_record.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+    assert_eq!(reader.keys().unwrap().1.len(), store.lock().unwrap().len());
     let mut calls = Vec::new();
     let mut outcomes = std::collections::BTreeMap::new();
     for (index, entry) in entries.iter().enumerate() {

@@ -130,7 +130,7 @@ impl Ring {
 
     /// Takes a rotation that a checkpoint of `size` entries covers.
     pub(crate) fn rotate(&mut self, rotation: &Rotation, size: u64) -> Result<(), Flaw> {
-        let strange = |what: &str| Flaw::unknown(format!("entry {}: {what}", rotation.index));
+        let strange = |what: &str| Flaw::beyond(format!("entry {}: {what}", rotation.index));
         let vkey = Vkey::parse(&rotation.vkey)
             .map_err(|_| strange("its new key is of a form this version does not know"))?;
         let until = rotation.until.unwrap_or(size);

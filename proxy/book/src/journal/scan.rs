@@ -201,7 +201,7 @@ impl Scan<'_> {
                 }));
             }
             // Beyond this version only if nothing this version can check comes after it.
-            if flaw.is_unknown() && whole == 0 {
+            if flaw.is_unknown() && (whole == 0 || flaw.is_beyond()) {
                 return Err(BookError::Newer {
                     path: self.path.to_owned(),
                     found: flaw.what,
