@@ -5,6 +5,7 @@
     reason = "a test that unwraps says where it failed"
 )]
 
+mod book;
 mod doctor;
 mod init;
 mod transcripts;
