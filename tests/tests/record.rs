@@ -125,9 +125,31 @@ fn a_cut_end_is_seen_by_whoever_keeps_the_pin() {
     std::fs::write(&journal, format!("{}\n", lines[..=keep].join("\n"))).expect("written");
     let said = world.cs(&["book", "status"]);
     assert!(
-        said.code != 0 || said.all().to_lowercase().contains("rolled"),
+        said.code == 32 && said.all().contains("ROLLED_BACK"),
         "a cut tail goes unnoticed: {said:?}"
     );
+    assert_eq!(world.cs(&["book", "verify"]).code, 32);
+    // The model is told, nothing runs, nothing is added; the newer bytes heal it.
+    let cut = std::fs::read(&journal).expect("a journal");
+    let mut client = world.run("bar", "files");
+    client.initialize();
+    client.tools();
+    let path = world.text_path("files/after.txt");
+    let answer = client.call("write_file", &json!({"path": path, "content": "x"}));
+    client.close();
+    let shown = answer.to_string();
+    assert!(
+        shown.contains("record_unavailable")
+            && shown.contains("ROLLED_BACK")
+            && shown.contains("countersign book status"),
+        "{shown}"
+    );
+    assert!(!world.path("files/after.txt").exists());
+    assert_eq!(std::fs::read(&journal).expect("a journal"), cut);
+    std::fs::write(&journal, &whole).expect("written");
+    world.must(&["book", "status"]);
+    read_once(&world);
+    world.must(&["book", "verify"]);
 }
 
 #[test]
@@ -157,8 +179,10 @@ fn rec_a_torn_last_batch_is_set_aside_and_the_next_start_goes_on() {
     let world = written();
     let journal = world.journal_files().remove(0);
     let whole = std::fs::read(&journal).expect("a journal");
-    let last = whole.len() - 40;
-    std::fs::write(&journal, &whole[..last]).expect("written");
+    // Half of a batch, as a crash leaves it: nobody was told that it is written.
+    let entry = whole.windows(2).position(|w| w == b"\n{");
+    let torn = &whole[entry.expect("an entry") + 1..][..60];
+    std::fs::write(&journal, [&whole[..], torn].concat()).expect("written");
     read_once(&world);
     world.must(&["book", "verify"]);
     assert!(

@@ -87,6 +87,8 @@ pub(crate) fn lock_is_free(path: &Path) -> bool {
 impl Lines {
     /// The longest line kept, in bytes; a longer one is not whole.
     pub(crate) const MAX: usize = 4 << 20;
+    /// Bytes after which a line is not read to its end: nothing after it is looked at by whoever stops at a line that is not whole.
+    pub(crate) const ABSURD: u64 = 256 << 20;
 
     /// Reads `file` from `offset`, where line `number` + 1 begins.
     pub(crate) fn at(file: &File, offset: u64, number: u64) -> io::Result<Self> {
@@ -117,6 +119,9 @@ impl Lines {
                 None => (chunk, chunk.len()),
             };
             ended = used > part.len();
+            if !ended && self.offset - start > Self::ABSURD {
+                break;
+            }
             let room = Self::MAX.saturating_sub(self.buffer.len());
             self.buffer.extend_from_slice(&part[..part.len().min(room)]);
             self.reader.consume(used);

@@ -14,7 +14,7 @@ use crate::journal::batch::Prepared;
 use crate::journal::chain::{Chain, Flaw, MAX_UNSIGNED};
 use crate::journal::continuity;
 use crate::journal::layout::{BookFile, Layout};
-use crate::journal::scan::{Place, Recent, Scan, Tail, Which, inspect};
+use crate::journal::scan::{MAX_TAIL, Place, Recent, Scan, Tail, Which, inspect};
 use crate::journal::segment::SegmentLine;
 use crate::journal::writer::Writer;
 use crate::key::{Signers, VaultKey};
@@ -168,6 +168,15 @@ impl Writer {
         let mut batch = Vec::new();
         if files::exists(&pending) {
             let file = files::open_read(&pending)?;
+            // What was set aside twice is both.
+            if files::length(&file, &pending)? > 2 * MAX_TAIL {
+                return Err(BookError::Damaged(Damage {
+                    file: pending,
+                    line: 0,
+                    index: self.chain.size(),
+                    what: "more bytes are set aside than crashes can leave".into(),
+                }));
+            }
             let found = inspect(&file, 0, &self.chain).map_err(BookError::io("read", &pending))?;
             let (hash, bytes) = digest(files::open_read(&pending)?, &pending)?;
             let name = format!("{}.tail", data_encoding::HEXLOWER.encode(&hash.0));

@@ -77,6 +77,9 @@ pub(crate) enum Which {
 const RECOVERED: &[u8] = b"\"k\":\"book.recovered\"";
 /// Payloads remembered at least: to try the vault's key on.
 const RECENT: usize = 256;
+/// Bytes after the last good checkpoint that a crash can have left: a batch has at most 4,096 lines of 65,535 bytes. More is neither
+/// searched nor set aside.
+pub(crate) const MAX_TAIL: u64 = 4096 * 65_536;
 /// A disk writes whole sectors: one that was not written is all zero.
 const SECTOR: u64 = 512;
 
@@ -184,6 +187,21 @@ impl Scan<'_> {
         let end = files::length(self.file, self.path)?;
         if end == place.offset {
             return Ok(None);
+        }
+        if end - place.offset > MAX_TAIL {
+            let (line, index, what) = flaw.map_or_else(
+                || (place.line + 1, chain.size(), String::new()),
+                |(line, index, flaw)| (line, index, format!("{}; ", flaw.what)),
+            );
+            return Err(BookError::Damaged(Damage {
+                file: self.path.to_owned(),
+                line,
+                index,
+                what: format!(
+                    "{what}{} bytes follow the last good checkpoint, more than any batch has",
+                    end - place.offset
+                ),
+            }));
         }
         let Inspection {
             lines,

@@ -270,6 +270,12 @@ impl SecretStore for FileStore {
         "file"
     }
 
+    /// Each write replaces the file with all secrets and flushes it and its folder: measured 16 ms, beside 2 ms of a keychain. Once in
+    /// five seconds keeps that away from the flushes of the book.
+    fn pause(&self) -> Duration {
+        Duration::from_secs(5)
+    }
+
     fn get(&self, account: &Account) -> Result<Option<Secret>, SecretsError> {
         Ok(self.get_all(std::slice::from_ref(account))?.pop().flatten())
     }

@@ -6,6 +6,7 @@
 )]
 
 mod acts;
+mod book;
 mod doctor;
 mod init;
 mod transcripts;
