@@ -4,6 +4,7 @@
 //!
 //! - [`create`] a book, open a [`Writer`] on it, [`Writer::commit`] batches of [`Draft`]s, [`Writer::settle`] dead calls.
 //! - [`verify`] reads everything and names the first bad place.
+//! - [`Tlog`] keeps the derived C2SP tiled log up to date, [`Prover`] proves entries, [`TlogProof`] is such a proof as text.
 //! - [`Reader`] lists and shows entries; [`escape`] makes their text safe for a terminal.
 
 mod checkpoint;
@@ -25,6 +26,7 @@ mod proof;
 mod reader;
 mod signatures;
 mod text;
+mod tlog;
 mod tree;
 mod vault;
 mod verify;
@@ -36,8 +38,8 @@ pub use create::{NewBook, create};
 pub use entry::{CallId, Count, Draft, Entry, EntryError, MAX_LINE, Payload};
 pub use error::{BookError, Damage};
 pub use journal::{
-    BookFile, Committed, Entropy, OpenCall, Payloads, Recorded, Recovery, Sources, Writer,
-    WriterOptions,
+    BookFile, Committed, Entropy, OpenCall, Payloads, Recorded, Recovery, SignedHead, Sources,
+    Writer, WriterOptions,
 };
 pub use key::{Signer, VaultKey};
 pub use kinds::{
@@ -50,6 +52,10 @@ pub use origin::{Origin, OriginError};
 pub use proof::{ProofBuilder, ProofError, verify_consistency, verify_inclusion};
 pub use reader::{Listing, Order, Reader, Shown};
 pub use text::escape;
+pub use tlog::{
+    Disagreement, Level, Located, Prover, TilePath, Tlog, TlogFinding, TlogProof, TlogProofError,
+    TlogReport,
+};
 pub use tree::{CompactRange, Hash, leaf_hash};
 pub use verify::{
     Finding, FindingKind, PayloadCheck, Reference, Report, Verdict, VerifyOptions, verify,

@@ -75,6 +75,10 @@ impl Layout {
         self.vault().join(format!("{number:020}.seg"))
     }
 
+    pub(crate) fn tlog(&self) -> PathBuf {
+        self.dir.join("tlog")
+    }
+
     pub(crate) fn quarantine(&self) -> PathBuf {
         self.dir.join("quarantine")
     }

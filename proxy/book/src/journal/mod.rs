@@ -4,6 +4,7 @@ mod api;
 pub(crate) mod batch;
 mod blame;
 pub(crate) mod chain;
+pub(crate) mod follow;
 pub(crate) mod layout;
 pub(crate) mod recover;
 pub(crate) mod scan;
@@ -15,6 +16,7 @@ mod writer;
 pub(crate) mod tests;
 
 pub use api::{Committed, Entropy, OpenCall, Payloads, Recorded, Recovery, Sources, WriterOptions};
+pub use follow::SignedHead;
 pub use layout::BookFile;
 pub use writer::Writer;
 #[cfg(test)]

@@ -262,7 +262,7 @@ impl Writer {
 }
 
 /// Reads the first line of a segment into the chain and verifies the checkpoint it repeats.
-fn begin(
+pub(crate) fn begin(
     journal: &std::fs::File,
     path: &Path,
     first: u64,
