@@ -13,6 +13,7 @@ mod create;
 mod entry;
 mod error;
 mod facts;
+mod feed;
 mod files;
 #[cfg(test)]
 #[allow(clippy::disallowed_methods, reason = "vectors are files")]
@@ -37,6 +38,7 @@ pub use commitment::{At, Commitment, Field, Keep, Salt, commit_bytes};
 pub use create::{NewBook, create};
 pub use entry::{CallId, Count, Draft, Entry, EntryError, MAX_LINE, Payload};
 pub use error::{BookError, Damage};
+pub use feed::{Feed, Said};
 pub use journal::{
     BookFile, Committed, Entropy, OpenCall, Payloads, Recorded, Recovery, SignedHead, Sources,
     Writer, WriterOptions,

@@ -11,6 +11,7 @@
 pub mod cli;
 pub mod commands;
 pub mod demo;
+pub mod derived;
 pub mod doctor;
 pub mod downstream;
 pub mod folder;

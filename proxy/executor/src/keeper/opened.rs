@@ -8,6 +8,7 @@ use countersign_book::{Payloads, Signer, Sources, VaultKey, Writer, WriterOption
 use countersign_gate::key::Pepper;
 use jiff::Timestamp;
 
+use crate::derived::Derived;
 use crate::folder::Folder;
 use crate::problem::Problem;
 use crate::recorder::Recorder;
@@ -22,12 +23,16 @@ use super::book;
 /// Bytes of the longest payload kept in the vault.
 const KEEP_LIMIT: u64 = 1 << 20;
 
+/// How long the last update of what is derived from the book may take when we end.
+const LAST_UPDATE: Duration = Duration::from_millis(300);
+
 /// Everything that must be open before a call can be judged.
 pub struct Opened {
     folder: Folder,
     store: Arc<SharedStore>,
     port: BookPort,
     recorder: Recorder,
+    derived: Derived,
     pepper: Pepper,
     key: Option<Secret>,
     values: Vec<(String, Secret)>,
@@ -75,11 +80,14 @@ impl Opened {
             Signer::from_seed(*signing),
             VaultKey::from_bytes(*vault),
         )?;
+        let derived =
+            Derived::start(folder, recorder.written()).map_err(|error| no_thread(&error))?;
         Ok(Self {
             folder: folder.clone(),
             store,
             port: BookPort::new(recorder.clone(), process.name()),
             recorder,
+            derived,
             pepper: Pepper::new(*pepper),
             key,
             values,
@@ -125,6 +133,7 @@ impl Opened {
     /// Writes what is queued and ends the book's thread.
     pub fn close(&self, patience: Duration) {
         self.recorder.close(patience);
+        self.derived.close(LAST_UPDATE);
     }
 }
 
@@ -149,13 +158,16 @@ fn start_recorder(
         Writer::open(&dir, signer, vault, sources(), options).map_err(|error| error.to_string())
     };
     let chores = book::chores(folder, store, process);
-    Recorder::start(open, move |name| is_alive(&run, name), chores).map_err(|error| {
-        Problem::new(
-            "no_thread",
-            format!("the system gives no thread for the book: {error}"),
-            "close other programs and start the client again",
-        )
-    })
+    Recorder::start(open, move |name| is_alive(&run, name), chores)
+        .map_err(|error| no_thread(&error))
+}
+
+fn no_thread(error: &std::io::Error) -> Problem {
+    Problem::new(
+        "no_thread",
+        format!("the system gives no thread for the book: {error}"),
+        "close other programs and start the client again",
+    )
 }
 
 /// Time and randomness of this system, for the book.

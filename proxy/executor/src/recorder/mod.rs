@@ -5,6 +5,7 @@ pub mod liveness;
 pub mod port;
 #[cfg(test)]
 mod tests;
+pub mod written;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -75,6 +76,7 @@ struct LastHandle(Arc<Shared>);
 struct Shared {
     state: Mutex<State>,
     wake: Condvar,
+    written: Arc<written::Written>,
 }
 
 #[derive(Default)]
@@ -109,6 +111,7 @@ impl Recorder {
         let shared = Arc::new(Shared {
             state: Mutex::new(State::default()),
             wake: Condvar::new(),
+            written: Arc::default(),
         });
         let thread = Arc::clone(&shared);
         std::thread::Builder::new()
@@ -133,6 +136,12 @@ impl Recorder {
             _last: Arc::new(LastHandle(Arc::clone(&shared))),
             shared,
         })
+    }
+
+    /// Told of every batch that is on disk.
+    #[must_use]
+    pub fn written(&self) -> Arc<written::Written> {
+        Arc::clone(&self.shared.written)
     }
 
     /// Hands entries over, to stand in the book one after the other in this order. `bytes` is the size of their payloads.
@@ -342,6 +351,9 @@ impl Scribe<'_> {
         for waiter in waiters {
             let _ = waiter.send(result.clone());
         }
+        if result.is_ok() {
+            self.shared.written.tell();
+        }
         result
     }
 
@@ -353,6 +365,7 @@ impl Scribe<'_> {
         for chore in (self.chores)(moment) {
             self.writer.commit(chore.drafts).map_err(words)?;
             (chore.done)();
+            self.shared.written.tell();
         }
         Ok(())
     }

@@ -1,7 +1,9 @@
 //! `book …`: the record of what happened. The record's own rules are the book's; here is only what the commands share.
 
 mod list;
+mod proof;
 mod show;
+mod tlog;
 mod verify;
 
 use std::path::Path;
@@ -21,8 +23,12 @@ pub enum BookCommand {
     Verify(verify::VerifyArgs),
     /// List entries
     List(list::ListArgs),
-    /// Show one entry
+    /// Show one entry, or all of a call
     Show(show::ShowArgs),
+    /// Prove that an entry is in the signed tree, for others to check
+    Proof(proof::ProofArgs),
+    /// Bring the derived log `book/tlog` up to date, or check it
+    Tlog(tlog::TlogArgs),
 }
 
 /// Runs the command.
@@ -34,6 +40,8 @@ pub fn run(context: &Context, command: BookCommand) -> Result<Report, Problem> {
         BookCommand::Verify(args) => verify::run(context, &args),
         BookCommand::List(args) => list::run(context, &args),
         BookCommand::Show(args) => show::run(context, &args),
+        BookCommand::Proof(args) => proof::run(context, &args),
+        BookCommand::Tlog(args) => tlog::run(context, &args),
     }
 }
 
