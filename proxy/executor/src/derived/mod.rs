@@ -4,6 +4,8 @@
 pub mod filter;
 pub mod index;
 pub mod page;
+#[cfg(test)]
+mod tests;
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
