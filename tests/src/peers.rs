@@ -51,6 +51,11 @@ pub fn python_previous(program: &str) -> String {
     text(folder().join("python-previous/bin").join(program))
 }
 
+/// A program of the Python environment with other people's verifiers.
+pub fn python_strangers(program: &str) -> String {
+    text(folder().join("python-strangers/bin").join(program))
+}
+
 /// npm server-everything on stdio.
 pub fn everything() -> Vec<String> {
     npm("server-everything", &["stdio"])

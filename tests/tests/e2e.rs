@@ -12,4 +12,5 @@ mod record;
 mod relay;
 mod repository;
 mod smuggling;
+mod strangers;
 mod trying;

@@ -238,7 +238,11 @@ fn lock_files_name_no_mirror() {
         !npm.contains("\"resolved\""),
         "download addresses in package-lock.json"
     );
-    for file in ["requirements-current.txt", "requirements-previous.txt"] {
+    for file in [
+        "requirements-current.txt",
+        "requirements-previous.txt",
+        "requirements-strangers.txt",
+    ] {
         let text =
             std::fs::read_to_string(root().join("tests/peers").join(file)).expect("requirements");
         assert!(!text.contains("://") && !text.contains(" @ "), "{file}");

@@ -11,8 +11,10 @@ use std::sync::Arc;
 
 use crate::error::BookError;
 
+mod derived;
 mod direct;
 
+pub(crate) use derived::{discard, is_own_dir, own_length, put_away, put_read_only, sync_files};
 pub(crate) use direct::Direct;
 
 /// A file whose lock is taken for the time of a batch.

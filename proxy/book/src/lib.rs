@@ -4,6 +4,7 @@
 //!
 //! - [`create`] a book, open a [`Writer`] on it, [`Writer::commit`] batches of [`Draft`]s, [`Writer::settle`] dead calls.
 //! - [`verify`] reads everything and names the first bad place.
+//! - [`Tlog`] keeps the derived C2SP tiled log up to date, [`Prover`] proves entries, [`TlogProof`] is such a proof as text.
 //! - [`Reader`] lists and shows entries; [`escape`] makes their text safe for a terminal.
 
 mod checkpoint;
@@ -13,6 +14,7 @@ mod entry;
 mod era;
 mod error;
 mod facts;
+mod feed;
 mod files;
 #[cfg(test)]
 #[allow(clippy::disallowed_methods, reason = "vectors are files")]
@@ -31,6 +33,7 @@ mod reader;
 mod redact;
 mod signatures;
 mod text;
+mod tlog;
 mod tree;
 mod vault;
 mod verify;
@@ -42,9 +45,10 @@ pub use create::{NewBook, create};
 pub use entry::{CallId, Count, Draft, Entry, EntryError, MAX_LINE, Payload};
 pub use era::{Era, create_era, last_checkpoint};
 pub use error::{BookError, Damage, RolledBack};
+pub use feed::{Feed, Said};
 pub use journal::{
     BookFile, Committed, Entropy, Erased, KeyRange, OpenCall, Payloads, Pruned, Recorded, Recovery,
-    Sources, Writer, WriterOptions,
+    SignedHead, Sources, Writer, WriterOptions,
 };
 pub use key::{FetchSigner, Signer, Signers, VaultKey};
 pub use kinds::{
@@ -61,6 +65,10 @@ pub use pin::{HeadListener, Pin, PinError};
 pub use proof::{ProofBuilder, ProofError, verify_consistency, verify_inclusion};
 pub use reader::{Listing, Order, Reader, Shown};
 pub use text::escape;
+pub use tlog::{
+    Disagreement, Level, Located, Prover, TilePath, Tlog, TlogFinding, TlogProof, TlogProofError,
+    TlogReport,
+};
 pub use tree::{CompactRange, Hash, leaf_hash};
 pub use verify::{
     Finding, FindingKind, PayloadCheck, Reference, Report, Verdict, VerifyOptions, verify,

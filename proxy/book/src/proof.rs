@@ -101,6 +101,39 @@ impl ProofBuilder {
         }
     }
 
+    /// The subtrees whose roots the proof is made of.
+    pub(crate) fn ranges(&self) -> &[Range<u64>] {
+        &self.ranges
+    }
+
+    /// Begins after the leaves of `before` instead of at leaf 0: only their compact range is known.
+    ///
+    /// # Errors
+    /// When leaves were pushed already, or the proof needs a node inside of `before` (the proof of an entry in it does).
+    pub fn start(&mut self, before: &CompactRange) -> Result<(), ProofError> {
+        if self.next != 0 || before.size() > self.size {
+            return Err(ProofError::NoSuchProof("it has begun already"));
+        }
+        for (range, node) in self.ranges.iter().zip(&mut self.nodes) {
+            let known = before.size().clamp(range.start, range.end) - range.start;
+            let (mut at, mut hashes) = (0, Vec::new());
+            for (bit, hash) in (0..u64::BITS)
+                .rev()
+                .filter(|bit| before.size() >> bit & 1 == 1)
+                .zip(before.hashes())
+            {
+                if at >= range.start && at + (1 << bit) <= range.start + known {
+                    hashes.push(*hash);
+                }
+                at += 1 << bit;
+            }
+            *node = CompactRange::from_parts(known, hashes)
+                .ok_or(ProofError::NoSuchProof("a node of it is not known"))?;
+        }
+        self.next = before.size();
+        Ok(())
+    }
+
     /// Takes the next leaf hash.
     pub fn push(&mut self, leaf: Hash) {
         for (range, node) in self.ranges.iter().zip(&mut self.nodes) {

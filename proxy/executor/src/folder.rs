@@ -108,6 +108,11 @@ impl Folder {
         self.root.join("buckets.db")
     }
 
+    /// `index.db`: derived from the book, disposable.
+    pub fn index_db(&self) -> PathBuf {
+        self.root.join("index.db")
+    }
+
     /// `run/`: locks of living processes.
     pub fn run(&self) -> PathBuf {
         self.root.join("run")

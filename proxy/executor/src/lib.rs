@@ -12,6 +12,7 @@ pub mod cli;
 pub mod commands;
 pub mod condition;
 pub mod demo;
+pub mod derived;
 pub mod disk;
 pub mod doctor;
 pub mod downstream;

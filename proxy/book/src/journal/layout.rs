@@ -80,6 +80,10 @@ impl Layout {
         numbers(&self.vault(), ".seg")
     }
 
+    pub(crate) fn tlog(&self) -> PathBuf {
+        self.dir.join("tlog")
+    }
+
     pub(crate) fn quarantine(&self) -> PathBuf {
         self.dir.join("quarantine")
     }

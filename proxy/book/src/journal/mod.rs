@@ -5,6 +5,7 @@ pub(crate) mod batch;
 mod blame;
 pub(crate) mod chain;
 pub(crate) mod continuity;
+pub(crate) mod follow;
 mod heartbeat;
 pub(crate) mod layout;
 mod objects;
@@ -21,6 +22,7 @@ mod writer;
 pub(crate) mod tests;
 
 pub use api::{Committed, Entropy, OpenCall, Payloads, Recorded, Recovery, Sources, WriterOptions};
+pub use follow::SignedHead;
 pub use layout::BookFile;
 pub use removal::{Erased, Pruned};
 pub use ring::KeyRange;

@@ -10,6 +10,7 @@ use countersign_book::{
 use countersign_gate::key::Pepper;
 use jiff::Timestamp;
 
+use crate::derived::Derived;
 use crate::disk;
 use crate::folder::Folder;
 use crate::pin::{self, Pinner};
@@ -29,6 +30,8 @@ const KEEP_LIMIT: u64 = 1 << 20;
 
 /// How long the end of the process may take to remember how long the book was. What is not written then lags.
 const LAST_PIN: Duration = Duration::from_millis(400);
+/// How long the last update of what is derived from the book may take when we end.
+const LAST_UPDATE: Duration = Duration::from_millis(300);
 
 /// Everything that must be open before a call can be judged.
 pub struct Opened {
@@ -37,6 +40,7 @@ pub struct Opened {
     port: BookPort,
     recorder: Recorder,
     pinner: Pinner,
+    derived: Derived,
     pepper: Pepper,
     key: Option<Secret>,
     values: Vec<(String, Secret)>,
@@ -97,12 +101,15 @@ impl Opened {
             (signing, VaultKey::from_bytes(*vault)),
             (pin, pinner.listener()),
         )?;
+        let derived =
+            Derived::start(folder, recorder.written()).map_err(|error| no_thread(&error))?;
         Ok(Self {
             folder: folder.clone(),
             store,
             port: BookPort::new(recorder.clone(), process.name()),
             recorder,
             pinner,
+            derived,
             pepper: Pepper::new(*pepper),
             key,
             values,
@@ -149,6 +156,7 @@ impl Opened {
     pub fn close(&self, patience: Duration) {
         self.recorder.close(patience);
         self.pinner.close(LAST_PIN);
+        self.derived.close(LAST_UPDATE);
     }
 }
 

@@ -46,6 +46,13 @@ impl GuardianProgram {
     }
 }
 
+/// Makes the calling thread one that runs when no other wants to. A wish: where the system has no such call nothing happens.
+pub fn yield_to_others() {
+    // Linux counts threads as processes here; elsewhere it would be this whole process.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 19);
+}
+
 /// A started process with its three streams.
 #[derive(Debug)]
 pub struct Spawned {

@@ -6,6 +6,7 @@ mod outage;
 pub mod port;
 #[cfg(test)]
 mod tests;
+pub mod written;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -76,6 +77,7 @@ struct LastHandle(Arc<Shared>);
 struct Shared {
     state: Mutex<State>,
     wake: Condvar,
+    written: Arc<written::Written>,
 }
 
 #[derive(Default)]
@@ -117,6 +119,7 @@ impl Recorder {
         let shared = Arc::new(Shared {
             state: Mutex::new(State::default()),
             wake: Condvar::new(),
+            written: Arc::default(),
         });
         let (thread, process) = (Arc::clone(&shared), process.to_owned());
         std::thread::Builder::new()
@@ -139,6 +142,12 @@ impl Recorder {
             _last: Arc::new(LastHandle(Arc::clone(&shared))),
             shared,
         })
+    }
+
+    /// Told of every batch that is on disk.
+    #[must_use]
+    pub fn written(&self) -> Arc<written::Written> {
+        Arc::clone(&self.shared.written)
     }
 
     /// Hands entries over, to stand in the book one after the other in this order. `bytes` is the size of their payloads.
@@ -367,7 +376,10 @@ impl Scribe<'_> {
                 self.chores_at = Instant::now() + CHORES;
             }
             match self.next_batch() {
-                Next::Batch(batch) => write(&mut writer, batch)?,
+                Next::Batch(batch) => {
+                    write(&mut writer, batch)?;
+                    self.shared.written.tell();
+                }
                 Next::Idle => {}
                 Next::End => return self.do_chores(&mut writer, Moment::Ending),
             }
@@ -449,6 +461,7 @@ impl Scribe<'_> {
         for chore in (self.chores)(moment) {
             writer.commit(chore.drafts)?;
             (chore.done)();
+            self.shared.written.tell();
         }
         if moment == Moment::Running {
             writer.beat(BEAT)?;

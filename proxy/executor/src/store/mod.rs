@@ -3,7 +3,7 @@
 mod buckets;
 mod error;
 mod port;
-mod sqlite;
+pub(crate) mod sqlite;
 mod state;
 
 pub use buckets::{BucketsDb, RefusalCount};

@@ -10,7 +10,7 @@ use crate::folder::{FolderError, private_options, read_own};
 use super::StoreFault;
 
 /// One kind of database file.
-pub(super) struct Format {
+pub(crate) struct Format {
     /// Its version (`user_version`).
     pub version: i64,
     /// What makes an empty file one of this version.
@@ -21,7 +21,7 @@ pub(super) struct Format {
 
 /// Whether a missing file is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum WhenMissing {
+pub(crate) enum WhenMissing {
     Create,
     Refuse,
 }
@@ -30,7 +30,7 @@ pub(super) enum WhenMissing {
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Opens the database at `path`.
-pub(super) fn open(
+pub(crate) fn open(
     path: &Path,
     format: &Format,
     when_missing: WhenMissing,
@@ -110,7 +110,7 @@ pub(super) fn in_transaction<T>(
 }
 
 /// The database's error in our words.
-pub(super) fn fault(path: &Path, error: &rusqlite::Error) -> StoreFault {
+pub(crate) fn fault(path: &Path, error: &rusqlite::Error) -> StoreFault {
     let path = path.to_owned();
     match error.sqlite_error_code() {
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => StoreFault::Damaged {

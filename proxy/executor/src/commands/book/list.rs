@@ -1,52 +1,120 @@
-//! `book list`: one line for each entry. Nothing here writes.
+//! `book list`: one line for each entry, all or those a filter lets through. The record is not touched; the index beside it may be.
 
 use clap::Args;
-use countersign_book::{
-    Body, BookError, Decision, DecisionVerdict, Entry, Listing, Order, Reader, escape,
-};
+use countersign_book::{Body, Decision, DecisionVerdict, Entry, Outcome, escape};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::commands::{Context, Report, table};
+use crate::derived::filter::{self, Filter};
+use crate::derived::index::IndexError;
+use crate::derived::page::{self, Asked, Next};
 use crate::problem::Problem;
 
 use super::unreadable;
 
-/// Which entries are listed.
+/// Which entries are listed. Conditions on agent, server and tool let a call's decisions and outcomes through as well.
 #[derive(Debug, Args)]
 pub struct ListArgs {
+    /// Only of this agent
+    #[arg(long, value_name = "NAME")]
+    pub agent: Option<String>,
+    /// Only of this server
+    #[arg(long, value_name = "NAME")]
+    pub server: Option<String>,
+    /// Only of this tool
+    #[arg(long, value_name = "NAME")]
+    pub tool: Option<String>,
+    /// Only calls that ended so: ok, error, unknown, refused, preview, confirmation_required, pending_approval
+    #[arg(long, value_name = "STATUS")]
+    pub outcome: Option<String>,
+    /// Only calls decided so: allow, deny
+    #[arg(long, value_name = "DECISION")]
+    pub decision: Option<String>,
+    /// Only of this kind: call, decision, outcome, settings, …
+    #[arg(long, value_name = "KIND")]
+    pub kind: Option<String>,
+    /// Not before: a time (RFC 3339), a date (UTC), or how long ago: 30m, 2h, 3d
+    #[arg(long, value_name = "TIME")]
+    pub since: Option<String>,
+    /// Only before, said the same way
+    #[arg(long, value_name = "TIME")]
+    pub until: Option<String>,
     /// The first entry
     #[arg(long, value_name = "N")]
     pub from: Option<u64>,
+    /// Only entries before this one
+    #[arg(long, value_name = "N")]
+    pub before: Option<u64>,
     /// At most so many, the latest where --from is absent
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub limit: u64,
+    /// Make the index anew first, so that nothing an older one left out is missing
+    #[arg(long)]
+    pub reindex: bool,
 }
 
 /// Entries, oldest first. Without `--from`, the latest.
 pub(super) fn run(context: &Context, args: &ListArgs) -> Result<Report, Problem> {
-    let dir = context.folder.book();
-    let failed = |error: BookError| unreadable(context, &dir, &error);
-    let reader = Reader::open(&dir).map_err(failed)?;
-    let order = if args.from.is_some() {
-        Order::OldestFirst
-    } else {
-        Order::NewestFirst
+    let now = Timestamp::now();
+    let asked = Asked {
+        filter: Filter {
+            agent: args.agent.clone(),
+            server: args.server.clone(),
+            tool: args.tool.clone(),
+            outcome: args.outcome.clone(),
+            decision: args.decision.clone(),
+            kind: args.kind.clone(),
+            since: moment("--since", args.since.as_deref(), now)?,
+            until: moment("--until", args.until.as_deref(), now)?,
+        },
+        call: None,
+        from: args.from,
+        before: args.before,
+        limit: usize::try_from(args.limit).unwrap_or(usize::MAX),
+        anew: args.reindex,
     };
-    let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
-    let mut entries = reader
-        .list(Listing {
-            from: args.from,
-            limit,
-            order,
-        })
-        .map_err(failed)?;
-    if order == Order::NewestFirst {
-        entries.reverse();
+    let page = page::read(&context.folder, &asked).map_err(|error| unlisted(context, error))?;
+    let mut text = lines(&page.entries, &page.outcomes);
+    if let Some(looked) = page.looked {
+        text.push_str(&format!(
+            "only the first {looked} entries were looked through: the index is behind\n"
+        ));
     }
+    let next = page.next.map(|next| match next {
+        Next::From(index) => json!({"from": index}),
+        Next::Before(index) => json!({"before": index}),
+    });
+    let entries: Vec<Value> = page
+        .entries
+        .iter()
+        .zip(&page.outcomes)
+        .map(|(entry, outcome)| {
+            let mut entry = entry_json(entry);
+            if let Some(outcome) = outcome {
+                entry["outcome"] = entry_json(outcome);
+            }
+            entry
+        })
+        .collect();
+    Ok(Report::new(
+        text,
+        json!({"entries": entries, "next": next, "looked": page.looked}),
+    ))
+}
+
+/// One line for each entry under a heading; a call says how it ended.
+pub(super) fn lines(entries: &[Entry], outcomes: &[Option<Entry>]) -> String {
     let rows: Vec<Vec<String>> = entries
         .iter()
-        .map(|entry| {
-            let (subject, what) = summary(entry);
+        .zip(outcomes)
+        .map(|(entry, outcome)| {
+            let (subject, mut what) = summary(entry);
+            if let Some(Body::Outcome(outcome)) =
+                outcome.as_ref().and_then(|outcome| outcome.body.as_ref())
+            {
+                what.push_str(&format!(": {}", outcome_words(outcome)));
+            }
             vec![
                 entry.index.to_string(),
                 escape(&entry.time),
@@ -56,12 +124,41 @@ pub(super) fn run(context: &Context, args: &ListArgs) -> Result<Report, Problem>
             ]
         })
         .collect();
-    let text = table(&["entry", "time", "kind", "of", "what"], &rows);
-    let entries: Vec<Value> = entries.iter().map(entry_json).collect();
-    Ok(Report::new(text, json!({"entries": entries})))
+    table(&["entry", "time", "kind", "of", "what"], &rows)
 }
 
-fn entry_json(entry: &Entry) -> Value {
+/// Why there is no page.
+pub(super) fn unlisted(context: &Context, error: IndexError) -> Problem {
+    match error {
+        IndexError::Book(error) => unreadable(context, &context.folder.book(), &error),
+        IndexError::Store(fault) => Problem::new(
+            "index",
+            fault.to_string(),
+            "the index is derived: delete `index.db`, it is made anew; the record is not concerned",
+        ),
+        error @ IndexError::Database(_) => Problem::new(
+            "index",
+            error.to_string(),
+            "look at the space on the disk; the index is derived and can be deleted; the record is not concerned",
+        ),
+    }
+}
+
+fn moment(option: &str, text: Option<&str>, now: Timestamp) -> Result<Option<i64>, Problem> {
+    let Some(text) = text else {
+        return Ok(None);
+    };
+    let wrong = || {
+        Problem::new(
+            "usage",
+            format!("`{}` is no time for {option}", crate::commands::plain(text)),
+            "give a time like 2026-11-30T17:00:00Z, a date like 2026-11-30, or how long ago, like 30m, 2h, 3d",
+        )
+    };
+    filter::moment(text, now).map(Some).ok_or_else(wrong)
+}
+
+pub(super) fn entry_json(entry: &Entry) -> Value {
     let members: Value = serde_json::from_str(&entry.line).unwrap_or(Value::Null);
     json!({"index": entry.index, "kind": entry.kind, "time": entry.time, "leaf": entry.leaf.to_string(), "entry": members})
 }
@@ -75,10 +172,7 @@ fn summary(entry: &Entry) -> (String, String) {
     };
     match &entry.body {
         Some(Body::Call(call)) => {
-            let effect = match call.effect {
-                countersign_book::Effect::Read => "read",
-                countersign_book::Effect::Write => "write",
-            };
+            let effect = filter::effect(call.effect);
             let who = call.agent.as_deref().unwrap_or("public");
             (
                 short(call.call.as_str()),
@@ -86,26 +180,10 @@ fn summary(entry: &Entry) -> (String, String) {
             )
         }
         Some(Body::Decision(decision)) => (short(decision.call.as_str()), decision_words(decision)),
-        Some(Body::Outcome(outcome)) => {
-            let status = serde_json::to_value(outcome.status)
-                .ok()
-                .and_then(|value| value.as_str().map(str::to_owned))
-                .unwrap_or_default();
-            let code = outcome
-                .code
-                .as_deref()
-                .map(|code| format!(" ({code})"))
-                .unwrap_or_default();
-            let settled = outcome
-                .settled
-                .as_ref()
-                .map(|_| ", settled after its process ended")
-                .unwrap_or_default();
-            (
-                short(outcome.call.as_str()),
-                format!("outcome: {status}{code}{settled}"),
-            )
-        }
+        Some(Body::Outcome(outcome)) => (
+            short(outcome.call.as_str()),
+            format!("outcome: {}", outcome_words(outcome)),
+        ),
         Some(Body::Refusals(refusals)) => {
             let counts: Vec<String> = refusals
                 .counts
@@ -192,6 +270,20 @@ fn summary(entry: &Entry) -> (String, String) {
         Some(_) => (String::new(), String::new()),
         None => (String::new(), "not understood by this version".to_owned()),
     }
+}
+
+fn outcome_words(outcome: &Outcome) -> String {
+    let code = outcome.code.as_deref().map(|code| format!(" ({code})"));
+    let settled = outcome
+        .settled
+        .as_ref()
+        .map(|_| ", settled after its process ended");
+    let status = filter::status(outcome.status);
+    format!(
+        "{status}{}{}",
+        code.unwrap_or_default(),
+        settled.unwrap_or_default()
+    )
 }
 
 fn decision_words(decision: &Decision) -> String {

@@ -5,9 +5,11 @@ mod kept;
 mod list;
 mod new_era;
 pub mod own;
+mod proof;
 mod prune;
 mod show;
 mod status;
+mod tlog;
 mod verify;
 
 use std::path::Path;
@@ -35,7 +37,7 @@ pub enum BookCommand {
     Verify(verify::VerifyArgs),
     /// List entries
     List(list::ListArgs),
-    /// Show one entry
+    /// Show one entry, or all of a call
     Show(show::ShowArgs),
     /// Destroy what is kept of an entry, on record
     Erase(erase::EraseArgs),
@@ -43,6 +45,10 @@ pub enum BookCommand {
     Prune(prune::PruneArgs),
     /// End this book and begin another: for a lost or stolen key, or a book that is damaged
     NewEra(new_era::NewEraArgs),
+    /// Prove that an entry is in the signed tree, for others to check
+    Proof(proof::ProofArgs),
+    /// Bring the derived log `book/tlog` up to date, or check it
+    Tlog(tlog::TlogArgs),
 }
 
 /// How long a command waits for another one that changes the keys.
@@ -61,6 +67,8 @@ pub fn run(context: &Context, command: BookCommand) -> Result<Report, Problem> {
         BookCommand::Erase(args) => erase::run(context, &args),
         BookCommand::Prune(args) => prune::run(context, &args),
         BookCommand::NewEra(args) => new_era::run(context, &args),
+        BookCommand::Proof(args) => proof::run(context, &args),
+        BookCommand::Tlog(args) => tlog::run(context, &args),
     }
 }
 
