@@ -20,7 +20,11 @@ fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
         let memory = Path::new("/dev/shm");
-        let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        let parent = if memory.is_dir() {
+            memory.to_owned()
+        } else {
+            std::env::temp_dir()
+        };
         parent.join(format!("countersign-fuzz-journal-{}", std::process::id()))
     })
 }
@@ -42,7 +46,10 @@ fuzz_target!(|data: &[u8]| {
     if let Ok(reader) = Reader::open(dir) {
         let _ = reader.show(0);
     }
+    // What nobody signs in a segment's first line a writer takes as it stands; only verification compares it.
+    let unsigned = before.findings.iter().any(|finding| finding.line == 1);
     match open(dir) {
+        Ok(_) if unsigned => {}
         Ok(mut writer) => {
             assert!(
                 [Verdict::Ok, Verdict::UnsignedTail].contains(&before.verdict()),
@@ -86,4 +93,3 @@ fn open(dir: &Path) -> Result<Writer, BookError> {
     let vault = VaultKey::from_bytes([42; 32]);
     Writer::open(dir, Signer::from_seed(SEED), vault, sources, options)
 }
-

@@ -24,7 +24,11 @@ fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
         let memory = Path::new("/dev/shm");
-        let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        let parent = if memory.is_dir() {
+            memory.to_owned()
+        } else {
+            std::env::temp_dir()
+        };
         let dir = parent.join(format!("countersign-fuzz-vault-{}", std::process::id()));
         std::fs::create_dir_all(dir.join("journal")).expect("a folder");
         std::fs::create_dir_all(dir.join("vault")).expect("a folder");
