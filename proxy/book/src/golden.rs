@@ -240,6 +240,7 @@ fn the_bytes_of_the_format_do_not_change() {
     let folder = folder();
     let mut small = options("p1");
     small.segment_bytes = 5900;
+    small.vault_ahead_bytes = 0;
     let mut writer = open_with(&folder.book, STEADY, small).unwrap();
     let mut batch: Vec<Draft> = all().into_iter().map(Draft::new).collect();
     let outcome = batch
