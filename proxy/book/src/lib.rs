@@ -32,6 +32,7 @@ mod text;
 mod tree;
 mod vault;
 mod verify;
+mod verify_parts;
 mod witnessed;
 
 pub use checkpoint::Checkpoint;
