@@ -59,7 +59,6 @@ static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| {
     let automaton = AhoCorasick::builder()
         .ascii_case_insensitive(true)
         .kind(Some(AhoCorasickKind::DFA))
-        .prefilter(false)
         .match_kind(MatchKind::LeftmostLongest)
         .build(&texts)
         .ok();
