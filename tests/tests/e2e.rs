@@ -1,5 +1,6 @@
 //! All end-to-end tests in one program: the real binary, real servers, real clients.
 
+mod acts;
 mod cases;
 mod cli;
 mod clients;

@@ -37,6 +37,7 @@ mod tlog;
 mod tree;
 mod vault;
 mod verify;
+mod verify_parts;
 mod witnessed;
 
 pub use checkpoint::Checkpoint;

@@ -7,12 +7,13 @@ use crate::files;
 use crate::journal::chain::Chain;
 use crate::journal::layout::{BookFile, Layout};
 use crate::journal::recover::{begin, link};
-use crate::journal::scan::{Place, Scan, Tail, Which};
+use crate::journal::scan::{Scan, Which};
 use crate::key::VaultKey;
 use crate::note::Vkey;
 use crate::origin::Origin;
 use crate::pin::Pin;
 use crate::tree::Hash;
+use crate::verify_parts::{held, settle, start};
 use crate::witnessed::Witnessed;
 
 /// Whether the vault is looked into.
@@ -376,89 +377,7 @@ pub fn verify(dir: &Path, options: &VerifyOptions) -> Result<Report, BookError> 
     Ok(report)
 }
 
-/// What speaks against the key the book is held against: it must be one of the book's, and where the entries that put it in
-/// force were pruned, the one that is.
-fn held(layout: &Layout, key: &Vkey, chain: &Chain, end: Option<&Finding>) -> Option<Finding> {
-    let finding = |kind, what: String| Finding {
-        kind,
-        file: layout.book(),
-        line: 3,
-        index: 0,
-        what,
-    };
-    let ranges = chain.keys.ranges();
-    let Some(range) = ranges.iter().find(|range| range.vkey == *key) else {
-        let broken = end.is_some_and(|end| end.kind != FindingKind::UnsignedTail);
-        return Some(
-            if broken
-                && ranges
-                    .first()
-                    .is_some_and(|first| first.vkey.name() == key.name())
-            {
-                let what = "up to there the key given is not in force: whether it is this book's is not known";
-                finding(FindingKind::Unverifiable, what.to_owned())
-            } else {
-                let first = ranges.first().map(|first| first.vkey.to_string());
-                let what = format!(
-                    "the book states the key `{}`, another than the pinned one",
-                    first.unwrap_or_default()
-                );
-                finding(FindingKind::Replaced, what)
-            },
-        );
-    };
-    let begun = chain.begun;
-    if begun > 0 && range.from <= begun + 1 && chain.keys.in_force(begun + 1) != Some(range) {
-        let what = "the key given was replaced before the first kept entry, and what put its successor in force was pruned: give \
-                    the key in force";
-        return Some(finding(FindingKind::Unverifiable, what.to_owned()));
-    }
-    None
-}
-
-/// What is to be said about entries that are not there: pruned on record, or removed.
-fn start(layout: &Layout, report: &Report, seen: &Witnessed<'_>, broken: bool) -> Option<Finding> {
-    let first = report.first;
-    let (kind, what) = match seen.pruned {
-        _ if first == 0 => return None,
-        Some((minimum, entry)) if minimum >= first => (
-            FindingKind::Pruned,
-            format!(
-                "the entries 0 to {} were pruned, on record in entry {entry}",
-                first - 1
-            ),
-        ),
-        _ if broken => (
-            FindingKind::Removed,
-            format!(
-                "the segments with the entries 0 to {} are not there, and no entry that can be read says why",
-                first - 1
-            ),
-        ),
-        _ => (
-            FindingKind::Removed,
-            format!(
-                "the segments with the entries 0 to {} are not there, and no entry says why",
-                first - 1
-            ),
-        ),
-    };
-    Some(Finding {
-        kind,
-        file: layout.journal(),
-        line: 0,
-        index: first,
-        what,
-    })
-}
-
 const MAX_FINDINGS: usize = 1000;
-
-/// Bytes of a tail that are read again while somebody holds the lock and the tail does not change.
-const MAX_REREAD: u64 = 256 << 20;
-
-/// How often a batch that is being written is waited for before it counts as a tail.
-const PATIENCE: u32 = 20_000;
 
 /// What is wrong with the verified book by what is remembered of it.
 fn compare(pin: &Pin, layout: &Layout, chain: &Chain) -> Result<Option<Finding>, BookError> {
@@ -610,27 +529,4 @@ fn read_all(
             )));
         }
     }
-}
-
-/// Reads one segment until nobody is writing in it.
-fn settle(
-    layout: &Layout,
-    scan: &Scan<'_>,
-    chain: &mut Chain,
-    mut place: Place,
-    seen: &mut Witnessed<'_>,
-) -> Result<(Place, Option<Tail>), BookError> {
-    let (mut before, mut read): (Option<Tail>, u64) = (None, 0);
-    for _ in 0..PATIENCE {
-        let free = files::lock_is_free(&layout.lock());
-        let tail = scan.advance(chain, &mut place, seen)?;
-        // The same tail twice, and nobody held the lock in between: no batch on its way.
-        read += tail.as_ref().map_or(0, |tail| tail.end - tail.start);
-        if tail.is_none() || free && tail == before || read > MAX_REREAD && tail == before {
-            return Ok((place, tail));
-        }
-        before = tail;
-        std::thread::yield_now();
-    }
-    Ok((place, before))
 }

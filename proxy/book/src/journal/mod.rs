@@ -28,9 +28,6 @@ pub use removal::{Erased, Pruned};
 pub use ring::KeyRange;
 pub use writer::Writer;
 #[cfg(test)]
-#[allow(clippy::disallowed_methods, reason = "tests damage files on purpose")]
-mod acts_tests;
-#[cfg(test)]
 #[allow(clippy::disallowed_methods, reason = "the model's crashes cut files")]
 mod model;
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! The writer against crashes, other writers and hands in its files.
 
+mod acts;
+
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};

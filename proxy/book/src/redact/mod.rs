@@ -306,7 +306,9 @@ impl Walk<'_> {
         let (mut depth, start) = (0usize, self.at);
         loop {
             match *self.bytes.get(self.at)? {
-                b'"' => drop(self.string()?),
+                b'"' => {
+                    self.string()?;
+                }
                 b'{' | b'[' => {
                     depth += 1;
                     self.at += 1;
@@ -456,6 +458,7 @@ mod tests {
     /// Prints, asserts nothing: `cargo test --release -p countersign-book --lib -- --ignored --nocapture speed_of`.
     #[test]
     #[ignore = "a measurement"]
+    #[allow(clippy::disallowed_methods, reason = "it measures time")]
     fn speed_of_the_scan() {
         let text = "The quick brown fox jumps over https://example.com/lazy/dog?page=12 and passes tokens: none of them secret. ";
         let prose = format!(
@@ -473,15 +476,25 @@ mod tests {
             ("json", &json),
             ("json with one secret", &secret),
         ] {
-            let (start, rounds) = (std::time::Instant::now(), 200u32);
-            for _ in 0..rounds {
-                std::hint::black_box(find(std::hint::black_box(payload.as_bytes())));
-            }
-            let nanos = start.elapsed().as_nanos() / u128::from(rounds);
+            let bytes = payload.as_bytes();
+            // The quickest of many: the machine may be busy.
+            let quickest = |act: &dyn Fn()| {
+                let times = (0..300).map(|_| {
+                    let start = std::time::Instant::now();
+                    act();
+                    start.elapsed().as_nanos()
+                });
+                times.min().unwrap() * 1024 / bytes.len() as u128
+            };
+            let scan = quickest(&|| {
+                std::hint::black_box(find(std::hint::black_box(bytes)));
+            });
+            let hash = quickest(&|| {
+                std::hint::black_box(crate::Hash::of(std::hint::black_box(bytes)));
+            });
             println!(
-                "{what}: {} KiB, {} ns per KiB",
-                payload.len() >> 10,
-                nanos * 1024 / payload.len() as u128
+                "{what}: {} KiB, {scan} ns per KiB, SHA-256 {hash}",
+                bytes.len() >> 10
             );
         }
     }

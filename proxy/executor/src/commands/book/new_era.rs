@@ -105,14 +105,21 @@ fn read_plan(context: &Context) -> Result<Option<Plan>, Problem> {
     match read_own(&plan_path(context), 1 << 20) {
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error.into()),
-        Ok((bytes, _)) => serde_json::from_slice(&bytes).map(Some).map_err(|error| {
-            Problem::new(
+        Ok((bytes, _)) => match serde_json::from_slice::<Plan>(&bytes) {
+            Ok(plan) if is_plain_name(&plan.closed) => Ok(Some(plan)),
+            _ => Err(Problem::new(
                 "era_unreadable",
-                format!("`era.json`, which says what an earlier `book new-era` began, can't be read: {error}"),
-                "nothing was changed; restore the folder from a copy",
-            )
-        }),
+                "`era.json`, which says what an earlier `book new-era` began, is not one that was written by it; nothing was changed",
+                "restore the file from a copy; if `book` is in its place and no `book.new` is there, removing `era.json` loses nothing",
+            )),
+        },
     }
+}
+
+/// Whether it names a folder beside the book, and not a place elsewhere.
+fn is_plain_name(name: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-';
+    name.starts_with("book-") && name.bytes().all(plain)
 }
 
 /// Closes the old book where it can still be signed, and writes down what is to be done.
