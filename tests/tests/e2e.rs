@@ -3,6 +3,7 @@
 mod cases;
 mod cli;
 mod clients;
+mod closing;
 mod conformance;
 mod kill;
 mod lists;
