@@ -4,6 +4,7 @@ mod acts;
 mod cases;
 mod cli;
 mod clients;
+mod closing;
 mod conformance;
 mod faults;
 mod kill;

@@ -194,3 +194,32 @@ fn rec_a_torn_last_batch_is_set_aside_and_the_next_start_goes_on() {
         "kept in quarantine"
     );
 }
+
+/// Takes as long as the executor's patience with another process, twenty seconds.
+#[test]
+fn a_book_that_another_process_holds_is_answered_and_nothing_runs() {
+    let (world, hostile) = Hostile::world(&json!({}));
+    let lock = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open(world.dir().join("book/LOCK"))
+        .expect("the book's lock");
+    lock.lock().expect("taken");
+    let mut client = world.connect();
+    let answer = client.call("constant", &json!({}));
+    assert_eq!(
+        countersign_tests::client::code(&answer).as_deref(),
+        Some("record_unavailable"),
+        "{answer}"
+    );
+    assert!(hostile.ran().is_empty());
+    lock.unlock().expect("let go");
+    let answer = client.call("constant", &json!({}));
+    assert!(
+        answer["result"]["isError"].is_null() || answer["result"]["isError"] == false,
+        "{answer}"
+    );
+    client.close();
+    assert_eq!(hostile.ran(), ["constant"]);
+    world.must(&["book", "verify"]);
+}

@@ -14,6 +14,7 @@ use crate::journal::layout::Layout;
 use crate::journal::segment::{CP, SegmentLine};
 use crate::origin::Origin;
 use crate::tree::Hash;
+use crate::verify::{Finding, FindingKind};
 
 /// A head that was signed and on disk when it was remembered. It may lag behind the book; it never names what was not written.
 ///
@@ -121,6 +122,36 @@ impl Pin {
             Some(root) if root == self.root => Ok(()),
             _ => back(RolledBack::Rewritten),
         }
+    }
+
+    /// What is wrong with a verified book by what is remembered of it. Of a book that could not be read to its end (`end` says why)
+    /// nothing can be said.
+    pub(crate) fn compare(
+        &self,
+        layout: &Layout,
+        chain: &Chain,
+        end: Option<&Finding>,
+    ) -> Result<Option<Finding>, BookError> {
+        if end.is_some_and(|end| end.kind != FindingKind::UnsignedTail) {
+            return Ok(None);
+        }
+        let found = match self.check(layout, chain) {
+            Ok(()) => return Ok(None),
+            Err(BookError::RolledBack { found, .. }) => found,
+            Err(error) => return Err(error),
+        };
+        let kind = match &found {
+            RolledBack::Shorter { .. } => FindingKind::Truncated,
+            RolledBack::Rewritten => FindingKind::Rewritten,
+            RolledBack::OtherBook { .. } => FindingKind::Replaced,
+        };
+        Ok(Some(Finding {
+            kind,
+            file: layout.journal(),
+            line: 0,
+            index: chain.size(),
+            what: format!("this machine remembers {} entries, and {found}", self.size),
+        }))
     }
 }
 

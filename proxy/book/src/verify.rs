@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::error::{BookError, RolledBack};
+use crate::error::BookError;
 use crate::files;
 use crate::journal::chain::Chain;
 use crate::journal::layout::{BookFile, Layout};
@@ -357,14 +357,9 @@ pub fn verify(dir: &Path, options: &VerifyOptions) -> Result<Report, BookError> 
     if let Some(finding) = start(&layout, &report, &seen, end.is_some()) {
         report.find(finding);
     }
-    // Of a book that could not be read to its end nothing can be said against what is remembered.
-    let whole = end
-        .as_ref()
-        .is_none_or(|finding| finding.kind == FindingKind::UnsignedTail);
-    if let Some(pin) = options.pin.as_ref().filter(|_| whole) {
-        compare(pin, &layout, &chain)?
-            .into_iter()
-            .for_each(|finding| report.find(finding));
+    if let Some(pin) = &options.pin {
+        let compared = pin.compare(&layout, &chain, end.as_ref())?;
+        compared.into_iter().for_each(|one| report.find(one));
     }
     if let Some(finding) = end {
         report.find(finding);
@@ -378,27 +373,6 @@ pub fn verify(dir: &Path, options: &VerifyOptions) -> Result<Report, BookError> 
 }
 
 const MAX_FINDINGS: usize = 1000;
-
-/// What is wrong with the verified book by what is remembered of it.
-fn compare(pin: &Pin, layout: &Layout, chain: &Chain) -> Result<Option<Finding>, BookError> {
-    let found = match pin.check(layout, chain) {
-        Ok(()) => return Ok(None),
-        Err(BookError::RolledBack { found, .. }) => found,
-        Err(error) => return Err(error),
-    };
-    let kind = match &found {
-        RolledBack::Shorter { .. } => FindingKind::Truncated,
-        RolledBack::Rewritten => FindingKind::Rewritten,
-        RolledBack::OtherBook { .. } => FindingKind::Replaced,
-    };
-    Ok(Some(Finding {
-        kind,
-        file: layout.journal(),
-        line: 0,
-        index: chain.size(),
-        what: format!("this machine remembers {} entries, and {found}", pin.size),
-    }))
-}
 
 /// Reads segment after segment. Answers the first bad place.
 fn read_all(

@@ -129,8 +129,15 @@ fn spn_environment_of_a_child_is_what_its_settings_say() {
     let environment: Value =
         serde_json::from_str(&text(&client.call("environment", &json!({})))).expect("JSON");
     assert_eq!(environment["LEVEL"], "in fo=1");
-    assert!(
-        environment.get("COUNTERSIGN_PASSPHRASE_FILE").is_none(),
-        "ours stays with us: {environment}"
-    );
+    for ours in [
+        "COUNTERSIGN_PASSPHRASE_FILE",
+        "COUNTERSIGN_DIR",
+        "COUNTERSIGN_TEST_LEAK",
+        "AWS_SECRET_ACCESS_KEY",
+    ] {
+        assert!(
+            environment.get(ours).is_none(),
+            "ours stays with us: {environment}"
+        );
+    }
 }

@@ -119,7 +119,7 @@ mod tests {
         let process = Process::enter(run.path()).unwrap();
         let name = process.name().to_owned();
         assert!(is_alive(run.path(), &name));
-        assert_eq!(living(run.path()), [name.clone()]);
+        assert_eq!(living(run.path()), std::slice::from_ref(&name));
         drop(process);
         assert!(!is_alive(run.path(), &name));
         fs::write(run.path().join("77-aa.lock"), "").unwrap();
