@@ -269,6 +269,8 @@ fn split(n: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use sha2::Sha256;
+
     use super::*;
     use crate::tree::tests::{leaves, naive_root};
 
@@ -284,6 +286,47 @@ mod tests {
         };
         path.push(other);
         path
+    }
+
+    /// Proofs of every kind in the trees of these sizes, ours beside those of another library.
+    fn check_b6(sizes: impl Iterator<Item = u64>, picks: &dyn Fn(u64) -> Vec<u64>) {
+        use ct_merkle::mem_backed_tree::MemoryBackedTree;
+        let mut oracle: MemoryBackedTree<Sha256, [u8; 8]> = MemoryBackedTree::new();
+        let mut leaves = Vec::new();
+        for size in sizes {
+            while oracle.len() < size {
+                let leaf = oracle.len().to_be_bytes();
+                oracle.push(leaf);
+                leaves.push(crate::leaf_hash(&leaf));
+            }
+            let bytes = |mut builder: ProofBuilder| -> Vec<u8> {
+                leaves.iter().for_each(|leaf| builder.push(*leaf));
+                let hashes = builder.finish().unwrap();
+                hashes.iter().flat_map(|hash| hash.0).collect()
+            };
+            for index in picks(size) {
+                let ours = bytes(ProofBuilder::inclusion(index, size).unwrap());
+                assert_eq!(
+                    ours,
+                    oracle.prove_inclusion(index as usize).as_bytes(),
+                    "{index} of {size}"
+                );
+                let old = index + 1;
+                if old < size {
+                    let ours = bytes(ProofBuilder::consistency(old, size).unwrap());
+                    let other = oracle.prove_consistency((size - old) as usize);
+                    assert_eq!(ours, other.as_bytes(), "{old} to {size}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn b6_proofs_equal_those_of_another_library() {
+        check_b6(1..=600, &|size| vec![0, size / 3, size / 2, size - 1]);
+        check_b6([1000, 4097, 65_536, 99_991].into_iter(), &|size| {
+            vec![1, size / 7 * 3, size - 2]
+        });
     }
 
     fn naive_subproof(m: usize, d: &[Hash], whole: bool) -> Vec<Hash> {

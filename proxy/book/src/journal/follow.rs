@@ -3,6 +3,7 @@
 //! to judge what lies after the last checkpoint: it is not signed, so it is not given.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,6 +14,7 @@ use crate::journal::chain::{Chain, Leaf};
 use crate::journal::layout::{BookFile, Layout};
 use crate::journal::recover::{begin, link};
 use crate::journal::scan::{Place, Scan, Sink, Which};
+use crate::note::Vkey;
 use crate::tree::{CompactRange, Hash};
 
 /// A reader that keeps its place. Takes no lock and writes nothing.
@@ -56,6 +58,8 @@ pub struct SignedHead {
     pub root: Hash,
     /// The text of the signed note.
     pub note: String,
+    /// The key in force at that size, which signed it.
+    pub key: Vkey,
 }
 
 /// How often a segment that another process is writing to is read anew before it counts as damaged.
@@ -83,6 +87,13 @@ impl Follower {
         })
     }
 
+    /// Every key the book has had up to its end.
+    pub(crate) fn keys(layout: &Layout, book: &BookFile) -> Result<Arc<[Vkey]>, BookError> {
+        let mut follower = Self::at(layout, book, u64::MAX)?;
+        follower.finish()?;
+        Ok(Arc::clone(follower.chain.keys.vkeys()))
+    }
+
     /// The tree of the entries given so far, or of those before the first piece.
     pub(crate) fn range(&self) -> &CompactRange {
         &self.chain.head.range
@@ -91,7 +102,9 @@ impl Follower {
     /// The checkpoint over the entries given so far; none in an empty book.
     pub(crate) fn head(&self) -> Option<SignedHead> {
         let note = STANDARD.decode(self.chain.note.as_ref()?).ok()?;
+        let in_force = self.chain.keys.in_force(self.chain.size())?;
         Some(SignedHead {
+            key: in_force.vkey.clone(),
             size: self.chain.size(),
             root: self.range().root(),
             note: String::from_utf8(note).ok()?,

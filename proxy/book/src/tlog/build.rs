@@ -211,7 +211,8 @@ impl Tlog {
     /// The checkpoint of a note by this book's key.
     fn own_checkpoint(&self, note: Option<&str>) -> Option<Checkpoint> {
         let note = Note::parse(note?.as_bytes()).ok()?;
-        note.verify(std::slice::from_ref(&self.book.vkey)).ok()?;
+        note.verify(&Follower::keys(&self.layout, &self.book).ok()?)
+            .ok()?;
         let checkpoint = Checkpoint::from_note(&note).ok()?;
         (checkpoint.origin == self.book.origin.as_str()).then_some(checkpoint)
     }

@@ -11,7 +11,7 @@ use crate::files::{self, Lines};
 use crate::journal::BookFile;
 use crate::journal::follow::{Follower, SignedHead};
 use crate::journal::layout::Layout;
-use crate::note::Note;
+use crate::note::{Note, Vkey};
 use crate::proof::{ProofBuilder, verify_inclusion};
 use crate::tlog::edge::subtree;
 use crate::tlog::path::WIDTH;
@@ -81,6 +81,12 @@ impl Prover {
     #[must_use]
     pub fn book(&self) -> &BookFile {
         &self.book
+    }
+
+    /// The key whose signature on the head is to be checked.
+    #[must_use]
+    pub fn key(&self) -> &Vkey {
+        &self.head.key
     }
 
     /// The entry that stands at `place`, if one with this index does. Nothing is proven by that.

@@ -28,7 +28,7 @@ pub struct Asked {
 }
 
 /// A page, oldest first.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Page {
     /// Its entries.
     pub entries: Vec<Entry>,
@@ -279,17 +279,6 @@ fn ends_call(call: &Entry, outcome: &Entry) -> bool {
 
 fn call_of(entry: &Entry) -> Option<&str> {
     Some(entry.body.as_ref()?.call()?.as_str())
-}
-
-impl Default for Page {
-    fn default() -> Self {
-        Self {
-            entries: Vec::new(),
-            outcomes: Vec::new(),
-            next: None,
-            looked: None,
-        }
-    }
 }
 
 impl Page {

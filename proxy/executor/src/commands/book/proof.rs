@@ -76,7 +76,7 @@ pub(super) fn prove(
     entry: &Entry,
 ) -> Result<(TlogProof, countersign_book::Vkey), BookError> {
     let mut prover = Prover::open(dir)?;
-    let vkey = prover.book().vkey.clone();
+    let vkey = prover.key().clone();
     Ok((prover.prove(entry.index, entry.leaf)?, vkey))
 }
 
