@@ -75,6 +75,15 @@ impl Writer {
             signatures: Which::All,
         };
         let tail = scan.advance(&mut chain, &mut place, &mut recent)?;
+        // A book is made with its first batch in place: without it nothing says whose book this is.
+        if chain.size() == 0 {
+            return Err(BookError::Damaged(Damage {
+                file: path,
+                line: 2,
+                index: 0,
+                what: "the first entry is not there under a checkpoint".into(),
+            }));
+        }
         if let Some(key) = chain.keys.in_force(chain.size() + 1)
             && !signers.get(&key.vkey)
         {
