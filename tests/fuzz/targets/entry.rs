@@ -14,8 +14,10 @@ fuzz_target!(|data: &[u8]| {
     let Ok(entry) = Entry::parse(text) else {
         return;
     };
-    let value: serde_json::Value = serde_json::from_str(text).expect("stricter than serde_json");
-    assert!(value.is_object());
+    // A member that is not understood is not looked into: there a lone surrogate, which this parser refuses, may stand.
+    if let Ok(value) = serde_json::from_str::<serde_json::Value>(text) {
+        assert!(value.is_object());
+    }
     let shown = escape(&format!("{:?}", entry.body)).to_string();
     assert!(shown.chars().all(|letter| !letter.is_control()));
 });
