@@ -80,7 +80,7 @@ fn b31_running_executors_take_the_new_key_and_no_call_is_refused() {
     world.server("s", &hostile.command);
     world.agent("a");
     world.unlimited();
-    let before = world.json(&["key", "show", "--json"]);
+    let before = world.json(&["key", "show"]);
     let genesis = before["keys"][0]["vkey"]
         .as_str()
         .expect("a vkey")
@@ -119,7 +119,7 @@ fn b31_running_executors_take_the_new_key_and_no_call_is_refused() {
         assert!(client.close().success());
     }
     assert_eq!(world.outcomes("constant"), vec!["ok"; 14]);
-    let keys = world.json(&["key", "show", "--json"]);
+    let keys = world.json(&["key", "show"]);
     assert_eq!(keys["keys"].as_array().map(Vec::len), Some(4));
     let last = keys["keys"][3]["vkey"].as_str().expect("a vkey");
     let book = world.dir().join("book");

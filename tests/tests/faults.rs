@@ -210,14 +210,28 @@ fn check(case: &Case) {
 fn assert_never_retried(trace: &str, what: &str) {
     let mut failed: BTreeMap<String, String> = BTreeMap::new();
     let mut injected = 0;
+    // A call another thread's line stands in the middle of: its name and descriptor by thread.
+    let mut begun: BTreeMap<&str, (&str, String)> = BTreeMap::new();
     for line in trace.lines() {
-        let Some((name, rest)) = line
-            .split_once(' ')
-            .and_then(|(_, call)| call.trim_start().split_once('('))
-        else {
+        let Some((thread, call)) = line.split_once(' ') else {
             continue;
         };
-        let fd: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        let call = call.trim_start();
+        let (name, fd) = if call.starts_with("<... ") {
+            match begun.remove(thread) {
+                Some(begun) => begun,
+                None => continue,
+            }
+        } else if let Some((name, rest)) = call.split_once('(') {
+            let fd = rest.chars().take_while(char::is_ascii_digit).collect();
+            if call.ends_with("<unfinished ...>") {
+                begun.insert(thread, (name, fd));
+                continue;
+            }
+            (name, fd)
+        } else {
+            continue;
+        };
         if name == "close" {
             failed.remove(&fd);
         } else if let Some(before) = failed.get(&fd) {

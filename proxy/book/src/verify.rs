@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::error::BookError;
+use crate::error::{BookError, Damage};
 use crate::files;
 use crate::journal::chain::Chain;
 use crate::journal::layout::{BookFile, Layout};
@@ -418,6 +418,8 @@ fn read_all(
         } else {
             link(&file, &path, first, chain)
         };
+        let named =
+            |kind, damage: Damage| finding(kind, &path, damage.line, damage.index, damage.what);
         let read = place.and_then(|place| settle(layout, &scan, chain, place, seen));
         let tail = match read {
             Ok((place, tail)) => {
@@ -425,22 +427,10 @@ fn read_all(
                 tail.map(|tail| (place, tail))
             }
             Err(BookError::Damaged(damage)) => {
-                return Ok(Some(finding(
-                    FindingKind::Changed,
-                    &path,
-                    damage.line,
-                    damage.index,
-                    damage.what,
-                )));
+                return Ok(Some(named(FindingKind::Changed, damage)));
             }
             Err(BookError::KeyRange(damage)) => {
-                return Ok(Some(finding(
-                    FindingKind::KeyRange,
-                    &path,
-                    damage.line,
-                    damage.index,
-                    damage.what,
-                )));
+                return Ok(Some(named(FindingKind::KeyRange, damage)));
             }
             Err(BookError::Newer { found, .. }) => {
                 return Ok(Some(finding(

@@ -38,10 +38,8 @@ fn before(text: &str) -> Result<Before, String> {
     if let Ok(index) = text.parse() {
         return Ok(Before::Index(index));
     }
-    let date = text.parse::<jiff::civil::Date>();
-    let date = date.map(|_| format!("{text}T00:00:00Z"));
-    let moment = date.as_deref().unwrap_or(text).parse();
-    moment
+    text.parse::<Timestamp>()
+        .or_else(|_| format!("{text}T00:00:00Z").parse())
         .map(Before::Time)
         .map_err(|_| "give an entry's number, a date as 2026-11-30, or an RFC 3339 time".to_owned())
 }
