@@ -3,6 +3,7 @@
 //! Two stages: [`SettingsFile`] is what is written, [`Settings`] what was checked; only the second reaches the rest of the program.
 
 mod agent;
+mod check_tool;
 mod checked;
 mod classes;
 mod edit;
@@ -19,7 +20,8 @@ mod tool;
 mod watch;
 
 pub use agent::{AgentEntry, Mode, Shell, WritePolicyEntry};
-pub use checked::{Agent, Launch, Server, Settings, is_scope, is_secret_key};
+pub use check_tool::is_scope;
+pub use checked::{Agent, Launch, Server, Settings, is_secret_key};
 pub use classes::{CLASSES, Class};
 pub use edit::{edit, object, render};
 pub use effective::effective_document;

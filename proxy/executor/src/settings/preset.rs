@@ -87,7 +87,7 @@ fn package(word: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::checked::check_tool;
+    use crate::settings::check_tool::check_tool;
     use crate::settings::tool::{Approval, Danger, Validation};
 
     #[test]

@@ -6,12 +6,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use countersign_gate::rate::{BucketSize, Charged};
-use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use crate::folder::Folder;
 
 use super::StoreFault;
-use super::sqlite::{Format, WhenMissing, fault, open};
+use super::sqlite::{Format, WhenMissing, fault, in_transaction, open};
 use countersign_gate::bucket::{Level, take};
 
 /// The open `buckets.db`.
@@ -162,13 +162,7 @@ impl BucketsDb {
         &self,
         work: impl Fn(&Transaction<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, StoreFault> {
-        self.with(|connection| {
-            let transaction =
-                connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let value = work(&transaction)?;
-            transaction.commit()?;
-            Ok(value)
-        })
+        self.with(|connection| in_transaction(connection, &work))
     }
 
     /// Runs `work` on the file that lies there now; a broken one is made anew, once.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
 use crate::folder::{FolderError, private_options, read_own};
 
@@ -96,6 +96,17 @@ pub(super) fn open(
         });
     }
     Ok(connection)
+}
+
+/// Runs `work` in one IMMEDIATE transaction: nothing of it holds when it fails.
+pub(super) fn in_transaction<T>(
+    connection: &mut Connection,
+    work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<T> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let value = work(&transaction)?;
+    transaction.commit()?;
+    Ok(value)
 }
 
 /// The database's error in our words.

@@ -8,12 +8,12 @@ use countersign_gate::key::KeyMac;
 use countersign_gate::ports::{KeyRecord, UseClaim, Uses};
 use countersign_permission::Hash;
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 
 use crate::folder::Folder;
 
 use super::StoreFault;
-use super::sqlite::{Format, WhenMissing, fault, open};
+use super::sqlite::{Format, WhenMissing, fault, in_transaction, open};
 
 /// The open `state.db`.
 #[derive(Debug)]
@@ -241,13 +241,7 @@ impl StateDb {
         &self,
         work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, StoreFault> {
-        self.with(|connection| {
-            let transaction =
-                connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let value = work(&transaction)?;
-            transaction.commit()?;
-            Ok(value)
-        })
+        self.with(|connection| in_transaction(connection, work))
     }
 
     fn with<T>(
