@@ -13,9 +13,11 @@
 
 pub mod answer;
 pub mod availability;
+pub mod bound;
 pub mod bucket;
 pub mod catalog;
 pub mod facts;
+pub mod idempotency;
 pub mod json;
 pub mod key;
 pub mod ports;

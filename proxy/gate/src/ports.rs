@@ -12,6 +12,7 @@ use countersign_permission::{CallLimits, Hash};
 use jiff::Timestamp;
 
 use crate::catalog::Tool;
+use crate::idempotency::Twin;
 use crate::key::{KeyMac, Pepper};
 use crate::rate::{BucketId, BucketSize, Charged};
 use crate::refusal::Code;
@@ -19,6 +20,10 @@ use crate::steps::Cleared;
 
 /// A boxed future, as every port returns.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+mod held;
+
+pub use held::{End, KeyClaim, Settle, Take, Taken};
 
 /// Everything the flow reaches the world through.
 #[derive(Clone, Copy)]
@@ -71,11 +76,24 @@ pub trait Store: Send + Sync {
         refusal: CountedRefusal<'a>,
     ) -> Pending<'a, Result<(), StoreError>>;
 
-    /// Whether [`Store::count_use`] would succeed now. Changes nothing.
+    /// Whether [`Store::take`] would find a use left now. Changes nothing.
     fn uses_left<'a>(&'a self, claim: UseClaim<'a>) -> Pending<'a, Result<Uses, StoreError>>;
 
-    /// Counts one use, durably, if the limits allow it: one transaction, before anything is forwarded. A crash costs a use, never grants one.
-    fn count_use<'a>(&'a self, claim: UseClaim<'a>) -> Pending<'a, Result<Uses, StoreError>>;
+    /// What is under a key. Changes nothing. [`crate::idempotency::twin`] is the rule.
+    fn twin<'a>(
+        &'a self,
+        claim: KeyClaim<'a>,
+        now: Timestamp,
+    ) -> Pending<'a, Result<Twin, StoreError>>;
+
+    /// Takes everything a call needs before it is forwarded, or nothing of it: one transaction, on disk when it returns. A crash after
+    /// it costs what was taken, never grants anything.
+    fn take<'a>(&'a self, take: Take<'a>) -> Pending<'a, Result<Taken, StoreError>>;
+
+    /// Settles what a call took, once its outcome is recorded (or it is certain that it was never sent). Only what this very call
+    /// still holds is changed. Need not be on disk when it returns: an unsettled claim is an unknown outcome, never a second run.
+    /// Answers are kept encrypted.
+    fn settle<'a>(&'a self, settle: Settle<'a>) -> Pending<'a, Result<(), StoreError>>;
 }
 
 /// The store could not answer. The detail is for the log and the person.
@@ -150,7 +168,7 @@ pub struct UseClaim<'a> {
 /// Whether a use is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Uses {
-    /// It is (and, from [`Store::count_use`], is counted).
+    /// It is (and, from [`Store::take`], is counted).
     Allowed,
     /// `max_calls` are used up.
     MaxCalls,
@@ -245,7 +263,7 @@ pub struct CallNote {
 /// A `decision` entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecisionNote {
-    /// Which gate decided: the step's key in [`crate::steps::STEPS`], e.g. `validate`, `permission`, `interim`.
+    /// Which gate decided: the step's key in [`crate::steps::STEPS`], e.g. `validate`, `mode`, `danger`.
     pub gate: &'static str,
     /// The rule that decided, e.g. `max_items`, `argument_limit`, `schema`.
     pub rule: String,

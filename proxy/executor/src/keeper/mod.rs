@@ -344,6 +344,7 @@ fn refused(request_id: Arc<str>, refusal: Refusal) -> Answer {
         request_id,
         outcome: Outcome::Refused(Box::new(refusal)),
         rate: None,
+        replayed: false,
     }
 }
 

@@ -15,7 +15,7 @@ use crate::recorder::liveness::{Process, is_alive};
 use crate::recorder::port::BookPort;
 use crate::secrets::{self, Interaction, RunSecrets, Secret, fetch};
 use crate::settings::{self, Name, Settings, State};
-use crate::store::SharedStore;
+use crate::store::{Seal, Serving, SharedStore};
 
 use super::book;
 
@@ -65,8 +65,13 @@ impl Opened {
             agent: key,
             values,
         } = fetch(store.as_ref(), agent, entry)?;
-        let store = Arc::new(SharedStore::open(folder)?);
+        let store = SharedStore::open(folder)?;
         let process = Arc::new(Process::enter(&folder.run()).map_err(|error| no_place(&error))?);
+        let store = Arc::new(store.serving(Serving {
+            process: process.name().to_owned(),
+            run: folder.run(),
+            seal: Seal::from_vault(&vault),
+        }));
         let recorder = start_recorder(
             folder,
             settings,

@@ -2,11 +2,19 @@
 
 mod buckets;
 mod error;
+mod idempotency;
 mod port;
+mod seal;
+mod serving;
 mod sqlite;
 mod state;
+mod take;
+#[cfg(test)]
+mod tests;
 
 pub use buckets::{BucketsDb, RefusalCount};
 pub use error::StoreFault;
 pub use port::SharedStore;
+pub use seal::{Seal, SealError};
+pub use serving::Serving;
 pub use state::{Pin, StateDb};

@@ -1,13 +1,16 @@
 //! The gate's `Store` port over both files. Translates, decides nothing.
 
+use countersign_gate::idempotency::Twin;
 use countersign_gate::ports::{
-    Charge, CountedRefusal, KeyRecord, Pending, Store, StoreError, UseClaim, Uses,
+    Charge, CountedRefusal, KeyClaim, KeyRecord, Pending, Settle, Store, StoreError, Take, Taken,
+    UseClaim, Uses,
 };
 use countersign_gate::rate::Charged;
+use jiff::Timestamp;
 
 use crate::folder::Folder;
 
-use super::{BucketsDb, StateDb, StoreFault};
+use super::{BucketsDb, Serving, StateDb, StoreFault};
 
 /// The stores of one executor, as the gate uses them. Every call is short (tens of microseconds; a counted use one flush) and is made
 /// where it is awaited.
@@ -17,6 +20,8 @@ pub struct SharedStore {
     pub state: StateDb,
     /// What need not.
     pub buckets: BucketsDb,
+    /// The process that runs calls through it; without one nothing can be claimed.
+    serving: Option<Serving>,
 }
 
 impl SharedStore {
@@ -25,6 +30,20 @@ impl SharedStore {
         Ok(SharedStore {
             state: StateDb::open(folder)?,
             buckets: BucketsDb::open(folder)?,
+            serving: None,
+        })
+    }
+
+    /// The same for a process that runs calls.
+    #[must_use]
+    pub fn serving(mut self, serving: Serving) -> SharedStore {
+        self.serving = Some(serving);
+        self
+    }
+
+    pub(super) fn served(&self) -> Result<&Serving, StoreError> {
+        self.serving.as_ref().ok_or_else(|| StoreError {
+            detail: "this process does not run calls".to_owned(),
         })
     }
 }
@@ -84,8 +103,36 @@ impl Store for SharedStore {
         Box::pin(async move { self.state.uses_left(&claim).map_err(|fault| said(&fault)) })
     }
 
-    fn count_use<'a>(&'a self, claim: UseClaim<'a>) -> Pending<'a, Result<Uses, StoreError>> {
-        Box::pin(async move { self.state.count_use(&claim).map_err(|fault| said(&fault)) })
+    fn twin<'a>(
+        &'a self,
+        claim: KeyClaim<'a>,
+        now: Timestamp,
+    ) -> Pending<'a, Result<Twin, StoreError>> {
+        Box::pin(async move {
+            let serving = self.served()?;
+            self.state
+                .twin(&claim, now, serving)
+                .map_err(|fault| said(&fault))
+        })
+    }
+
+    fn take<'a>(&'a self, take: Take<'a>) -> Pending<'a, Result<Taken, StoreError>> {
+        Box::pin(async move {
+            let serving = self.served()?;
+            self.state
+                .take(&take, serving)
+                .map_err(|fault| said(&fault))
+        })
+    }
+
+    fn settle<'a>(&'a self, settle: Settle<'a>) -> Pending<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            let serving = self.served()?;
+            self.state.settle(&settle, serving).map_err(|fault| {
+                tracing::error!(error = %fault, call = settle.call_id, "a call's end cannot be settled in the store");
+                said(&fault)
+            })
+        })
     }
 }
 

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use countersign_permission::{InForce, Kind, Permission};
+use countersign_permission::{InForce, Kind, Mode, Permission};
 use jiff::Timestamp;
 
 use super::cleared::Cleared;
 use crate::answer::{Answer, Finished, Outcome};
+use crate::bound::Bound;
 use crate::catalog::Tool;
 use crate::facts::AgentFacts;
 use crate::json::Fault;
@@ -66,31 +67,68 @@ pub(super) struct ForServer {
     pub arguments: Looked,
 }
 
-/// The arguments fit.
+/// A call with arguments that fit, and what was decided about it so far.
 #[derive(Debug)]
-pub(super) struct Validated {
+pub(super) struct Judged {
     pub subject: Subject,
     pub control: Control,
     pub decisions: Vec<DecisionNote>,
 }
 
-/// Nothing holds the call.
+/// The arguments fit.
+#[derive(Debug)]
+pub(super) struct Validated(pub Judged);
+
+/// It reaches none of the executor's own files.
+#[derive(Debug)]
+pub(super) struct Protected(pub Judged);
+
+/// It lies inside the write policy.
+#[derive(Debug)]
+pub(super) struct Bounded(pub Judged);
+
+/// The agent's mode lets it on, or asks the person.
+#[derive(Debug)]
+pub(super) struct Willing {
+    pub judged: Judged,
+    pub mode: Mode,
+}
+
+/// No twin of it is known.
+#[derive(Debug)]
+pub(super) struct Fresh {
+    pub judged: Judged,
+    pub mode: Mode,
+    /// What a write is bound to; none for a read.
+    pub bound: Option<Arc<Bound>>,
+}
+
+/// Nothing holds the call, once what it takes is taken.
 #[derive(Debug)]
 pub(super) struct Allowed {
     pub subject: Subject,
     pub decisions: Vec<DecisionNote>,
+    pub takes: Takes,
+}
+
+/// What a call takes when it is noted, and what is settled with its end.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Takes {
+    pub key: Option<(Arc<Bound>, Arc<str>)>,
 }
 
 /// In the book, cleared.
 #[derive(Debug)]
 pub(super) struct Noted {
     pub cleared: Cleared,
+    pub takes: Takes,
 }
 
 /// Came back.
 #[derive(Debug)]
 pub(super) struct Ran {
     pub kind: Kind,
+    pub takes: Takes,
     pub ran: RunEnd,
 }
 
@@ -193,8 +231,8 @@ pub(super) struct Subject {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Control {
     pub dry_run: bool,
-    pub confirm_token: bool,
-    pub idempotency_key: bool,
+    pub confirm_token: Option<String>,
+    pub idempotency_key: Option<Arc<str>>,
 }
 
 /// The end of a request before its last step.
@@ -228,6 +266,8 @@ pub(super) enum How {
     },
     /// Answered about the caller itself; nothing is owed.
     Own { finished: Finished },
+    /// A stored answer again; nothing is owed.
+    Replayed { outcome: Outcome },
 }
 
 impl Call<Arrived> {
@@ -258,6 +298,17 @@ impl Call<Shaped> {
             request_id: self.base.request.request_id,
             outcome: self.stage.outcome,
             rate: self.base.rate,
+            replayed: false,
+        }
+    }
+}
+
+impl Subject {
+    /// The caller as [`Bound::actor`] names them.
+    pub fn actor(&self) -> Arc<str> {
+        match &self.who {
+            Who::Agent(agent) => format!("agent/{}", agent.facts.name).into(),
+            Who::Public { network } => format!("public/{}", network.owner()).into(),
         }
     }
 }

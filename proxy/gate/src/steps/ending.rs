@@ -16,6 +16,7 @@ use crate::refusal::{Code, Refusal};
 /// Writes what is owed and makes the answer.
 pub(super) async fn settle(ports: &Ports<'_>, ended: Ended) -> Answer {
     let Ended { base, how } = ended;
+    let mut replayed = false;
     let outcome = match how {
         How::Counted { refusal, agent } => {
             let counted = CountedRefusal {
@@ -31,6 +32,10 @@ pub(super) async fn settle(ports: &Ports<'_>, ended: Ended) -> Answer {
         }
         How::Plain { refusal } => Outcome::Refused(Box::new(refusal)),
         How::Own { finished } => Outcome::Finished(finished),
+        How::Replayed { outcome } => {
+            replayed = true;
+            outcome
+        }
         How::Refused {
             refusal,
             subject,
@@ -55,6 +60,7 @@ pub(super) async fn settle(ports: &Ports<'_>, ended: Ended) -> Answer {
         request_id: base.request.request_id,
         outcome,
         rate: base.rate,
+        replayed,
     }
 }
 
@@ -93,6 +99,16 @@ pub(super) fn policy(subject: &Subject) -> Option<Hash> {
         .agent()
         .and_then(|agent| agent.permission())
         .map(|permission| permission.document)
+}
+
+/// A rule that this version cannot hold a call for, so the call is refused.
+pub(super) fn cannot_hold(step: u8, tool: &str, rule: &str, why: &str) -> Refusal {
+    let sentence =
+        format!("`{tool}` was not run: {why}, and this version cannot hold a call for that yet");
+    let next = "Ask the person to make this change themselves, or to change the setting.";
+    Refusal::new(Code::PermissionDenied, step, sentence, next)
+        .with("rule", rule.into())
+        .with("tool", tool.into())
 }
 
 /// The book cannot take the entry: nothing was forwarded.

@@ -7,11 +7,14 @@ use crate::request::Request;
 use crate::serve::Listing;
 
 mod authenticate;
+mod bounds;
 mod call;
 mod charge;
 mod cleared;
+mod danger;
 mod ending;
-mod interim;
+mod idempotency;
+mod mode;
 mod note;
 mod own;
 mod record;
@@ -23,9 +26,10 @@ mod url;
 mod validate;
 mod visible;
 
+use bounds::{protect, write_policy};
 use call::{
-    Allowed, Arrived, Authenticated, Call, Charged, Ended, ForServer, Noted, Ran, Recorded, Shaped,
-    SwitchedOn, UrlClean, Validated, Visible,
+    Allowed, Arrived, Authenticated, Bounded, Call, Charged, Ended, ForServer, Fresh, Noted,
+    Protected, Ran, Recorded, Shaped, SwitchedOn, UrlClean, Validated, Visible, Willing,
 };
 pub use cleared::{Cleared, What};
 pub(crate) use rights::Rights;
@@ -33,7 +37,7 @@ pub(crate) use rights::Rights;
 /// One row of the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Its number in flow.md. The interim step stands for 7 to 11 and carries 11.
+    /// Its number in flow.md.
     pub number: u8,
     /// Its key, also the `gate` of the decisions it makes.
     pub key: &'static str,
@@ -78,8 +82,12 @@ steps! {
     5  "charge"       "rate limit, cost weighted"                    charge:       Visible       => Charged;
     5  "own"          "the executor's own tools answer here"         own:          Charged       => ForServer;
     6  "validate"     "size, strict JSON, closed schema, limits"     validate:     ForServer     => Validated;
-    11 "interim"      "stands for 7 to 11: preview, or refuse"       interim:      Validated     => Allowed;
-    12 "note"         "one use counted, the call is in the book"     note:         Allowed       => Noted;
+    7  "protect"      "the executor's own files"                     protect:      Validated     => Protected;
+    8  "write_policy" "bounded writes, two strikes"                  write_policy: Protected     => Bounded;
+    9  "mode"         "auto, ask or read only"                       mode:         Bounded       => Willing;
+    10 "idempotency"  "a twin's answer, or the first of its key"     idempotency:  Willing       => Fresh;
+    11 "danger"       "preview, confirmation, approval"              danger:       Fresh         => Allowed;
+    12 "note"         "what it takes is taken, the call is in the book"     note:         Allowed       => Noted;
     13 "run"          "forward to the server"                        run:          Noted         => Ran;
     14 "record"       "the outcome is in the book"                   record:       Ran           => Recorded;
     15 "shape"        "what the transport renders"                   shape:        Recorded      => Shaped;

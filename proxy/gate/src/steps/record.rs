@@ -1,12 +1,15 @@
 //! Step 14: the outcome is in the book before the answer leaves: queued for a read, on disk for a write.
 
 use countersign_permission::Kind;
+use jiff::Timestamp;
 
-use super::call::{Call, Ended, Ran, Recorded};
+use super::call::{Base, Call, Ended, Ran, Recorded, Takes};
 use super::ending::span;
 use crate::facts::Facts;
+use crate::idempotency::Stored;
 use crate::ports::{
-    Durability, Ended as CallEnd, Failure, Forwarded, OutcomeNote, Ports, Ran as RunEnd,
+    Durability, End, Ended as CallEnd, Failure, Forwarded, KeyClaim, OutcomeNote, Ports,
+    Ran as RunEnd, Settle,
 };
 use crate::refusal::{Code, Refusal};
 
@@ -17,7 +20,7 @@ pub(super) async fn step(
 ) -> Result<Call<Recorded>, Ended> {
     let Call {
         base,
-        stage: Ran { kind, ran },
+        stage: Ran { kind, takes, ran },
     } = call;
     let (ended, code, result) = match &ran {
         RunEnd::Result {
@@ -40,6 +43,17 @@ pub(super) async fn step(
             (ended, code(*failure), None)
         }
     };
+    let end = match (&ran, Stored::of(&ran)) {
+        (_, Some(stored)) => End::Answered(stored),
+        (
+            RunEnd::Failed {
+                forwarded: Forwarded::No,
+                ..
+            },
+            None,
+        ) => End::NotSent,
+        (_, None) => End::Unknown,
+    };
     let at = ports.clock.now();
     let duration = span(base.arrived, at);
     let outcome = OutcomeNote {
@@ -55,12 +69,46 @@ pub(super) async fn step(
     } else {
         Durability::Strict
     };
-    match ports.book.record(outcome, durability).await {
+    let recorded = ports.book.record(outcome, durability).await;
+    // The outcome first: a claim that is not settled says less than one that is, and what it says is never wrong.
+    let end = if recorded.is_ok() { end } else { withhold(end) };
+    if let Some(settle) = settlement(&base, &takes, end, at) {
+        // The store says in the log what it could not keep. The answer is the server's all the same, and no twin runs for it.
+        let _ = ports.store.settle(settle).await;
+    }
+    match recorded {
         Ok(()) => Ok(Call {
             base,
             stage: Recorded { ran },
         }),
         Err(error) => Err(base.plain(withheld().because(error.to_string()))),
+    }
+}
+
+/// What is settled with the end of a call that took something.
+pub(super) fn settlement<'a>(
+    base: &'a Base,
+    takes: &'a Takes,
+    end: End,
+    now: Timestamp,
+) -> Option<Settle<'a>> {
+    let key = takes
+        .key
+        .as_ref()
+        .map(|(bound, key)| KeyClaim { bound, key });
+    key.is_some().then_some(Settle {
+        call_id: &base.request.call_id,
+        now,
+        key,
+        end,
+    })
+}
+
+/// An answer that is not recorded is not given to a twin either.
+fn withhold(end: End) -> End {
+    match end {
+        End::Answered(_) | End::Unknown => End::Unknown,
+        End::NotSent => End::NotSent,
     }
 }
 

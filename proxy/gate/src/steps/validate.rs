@@ -1,13 +1,17 @@
 //! Step 6: size, strict JSON, an object, control fields, `max_items`, the closed schema, and last the permission's limits. From here on
 //! a refusal is an entry. What passes is what will be sent: the received bytes without the control fields.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use countersign_permission::{
     CallLimits, Permission, Test, ToolGrant, Validation, check_arguments,
 };
 use serde_json::json;
 
-use super::call::{Base, Call, Control, Ended, ForServer, Looked, Subject, Validated, Wanted};
+use super::call::{
+    Base, Call, Control, Ended, ForServer, Judged, Looked, Subject, Validated, Wanted,
+};
 use super::ending::{broken, policy};
 use crate::catalog::{Mismatch, PLAIN_NAMES, Tool, value_of};
 use crate::facts::Facts;
@@ -40,8 +44,8 @@ pub(super) async fn step(
         Err(refusal) => return Err(base.refused(refusal, subject, decisions)),
     };
     subject.sent = subject.sent.take().map(|sent| match raw::one_line(&sent) {
-        std::borrow::Cow::Borrowed(_) => sent.clone(),
-        std::borrow::Cow::Owned(line) => line.into(),
+        Cow::Borrowed(_) => sent.clone(),
+        Cow::Owned(line) => line.into(),
     });
     let left = match claim(&base, &subject) {
         Some(claim) => ports.store.uses_left(claim).await,
@@ -50,11 +54,11 @@ pub(super) async fn step(
     match left {
         Ok(Uses::Allowed) => Ok(Call {
             base,
-            stage: Validated {
+            stage: Validated(Judged {
                 subject,
                 control,
                 decisions,
-            },
+            }),
         }),
         Ok(used) => Err(base.refused(
             outside_uses(6, subject.target.name(), used),
@@ -269,8 +273,8 @@ fn control_fields(tool: &Tool, text: &[u8]) -> Result<Control, Refusal> {
         } else {
             match field {
                 0 => control.dry_run = member.value == b"true",
-                1 => control.confirm_token = true,
-                _ => control.idempotency_key = true,
+                1 => control.confirm_token = raw::decode(member.value).map(Cow::into_owned),
+                _ => control.idempotency_key = raw::decode(member.value).map(Into::into),
             }
             continue;
         };

@@ -1,6 +1,7 @@
 //! The whole flow over ports in memory.
 
 mod flow;
+mod keys;
 mod rates;
 mod rights;
 mod validation;

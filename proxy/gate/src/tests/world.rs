@@ -1,6 +1,6 @@
 //! One executor in memory: two servers, one agent, every port a list that can be looked at.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
@@ -9,7 +9,7 @@ use bytes::Bytes;
 use countersign_permission::{
     Development, Kind, Mode, Permission, ServerView, SettingsView, ToolView, development,
 };
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::answer::{Answer, Outcome};
 use crate::bucket::{Level, take};
@@ -17,10 +17,12 @@ use crate::catalog::{Catalog, Tool, Validators};
 use crate::facts::{
     AgentFacts, DisabledList, ExecutorFacts, Facts, FirstSeen, Parts, ServerFacts, ToolSettings,
 };
+use crate::idempotency::{KeyRow, KeyState, Owner, Twin, twin};
 use crate::key::{KeyText, Pepper};
 use crate::ports::{
-    Book, BookError, Charge, Clock, CountedRefusal, Durability, KeyRecord, Note, OutcomeNote,
-    Pending, Ports, Ran, Registry, Store, StoreError, Upstream, UseClaim, Uses,
+    Book, BookError, Charge, Clock, CountedRefusal, Durability, End, KeyClaim, KeyRecord, Note,
+    OutcomeNote, Pending, Ports, Ran, Registry, Settle, Store, StoreError, Take, Taken, Upstream,
+    UseClaim, Uses,
 };
 use crate::rate::{Buckets, Charged};
 use crate::request::{Arguments, Audience, Request, Target};
@@ -32,6 +34,8 @@ pub struct World {
     pub catalogs: BTreeMap<String, Catalog>,
     pub memory: Memory,
     pub key: KeyText,
+    /// Seconds since [`NOW`].
+    pub later: Mutex<i64>,
     pepper: Pepper,
 }
 
@@ -41,15 +45,24 @@ pub struct Memory {
     pub levels: Mutex<HashMap<String, Level>>,
     pub refusals: Mutex<Vec<(Option<String>, &'static str)>>,
     pub uses: Mutex<u64>,
+    /// Call ids made.
+    pub made: Mutex<u64>,
+    pub claims: Mutex<HashMap<String, KeyRow>>,
+    /// Calls whose process is gone.
+    pub dead: Mutex<HashSet<String>>,
     pub notes: Mutex<Vec<Note>>,
     pub outcomes: Mutex<Vec<(OutcomeNote, Durability)>>,
     pub sent: Mutex<Vec<(String, Option<String>)>>,
     pub asked: Mutex<usize>,
-    /// What happened, in order: `key`, `charge`, `resolve`, `uses`, `use`, `note`, `run`, `record`.
+    /// What happened, in order: `key`, `charge`, `resolve`, `uses`, `twin`, `take`, `note`, `run`, `record`, `settle`.
     pub trail: Mutex<Vec<&'static str>>,
     pub answer: Mutex<Option<Ran>>,
     pub book_fails: Mutex<Option<&'static str>>,
     pub store_fails: Mutex<bool>,
+    /// The step of the store that fails.
+    pub fails_at: Mutex<Option<&'static str>>,
+    /// A row another process claims between look-up and take.
+    pub quicker: Mutex<Option<(String, KeyRow)>>,
 }
 
 pub const NOW: &str = "2026-11-30T12:00:00Z";
@@ -118,6 +131,7 @@ impl World {
             catalogs: BTreeMap::new(),
             memory,
             key,
+            later: Mutex::default(),
             pepper,
         };
         world.rebuild();
@@ -203,7 +217,7 @@ impl World {
         };
         Request {
             request_id: "r1".into(),
-            call_id: "c1".into(),
+            call_id: self.next_id().into(),
             audience: Audience::Agent,
             credential: Some(self.key.clone()),
             url: None,
@@ -215,6 +229,12 @@ impl World {
             idempotency_header: None,
             client: None,
         }
+    }
+
+    fn next_id(&self) -> String {
+        let mut made = self.memory.made.lock().unwrap();
+        *made += 1;
+        format!("c{made}")
     }
 
     pub fn public(&self, tool: &str, arguments: &str) -> Request {
@@ -303,6 +323,16 @@ impl Memory {
         self.trail.lock().unwrap().push(name);
     }
 
+    fn works(&self, name: &'static str) -> Result<(), StoreError> {
+        self.step(name);
+        if *self.fails_at.lock().unwrap() == Some(name) {
+            return Err(StoreError {
+                detail: format!("{name} failed"),
+            });
+        }
+        self.store_state()
+    }
+
     fn store_state(&self) -> Result<(), StoreError> {
         if *self.store_fails.lock().unwrap() {
             Err(StoreError {
@@ -331,6 +361,79 @@ impl Memory {
         *uses += add;
         Ok(Uses::Allowed)
     }
+}
+
+impl Memory {
+    fn find_twin(&self, claim: &KeyClaim<'_>, now: Timestamp) -> Twin {
+        let mut row = self.claims.lock().unwrap().get(&name_of(claim)).cloned();
+        if let Some(row) = &mut row
+            && let KeyState::Running { owner } = &mut row.state
+            && self.dead.lock().unwrap().contains(&row.call_id)
+        {
+            *owner = Owner::Gone;
+        }
+        twin(row.as_ref(), &claim.bound.arguments, now)
+    }
+
+    fn taken(&self, take: &Take<'_>) -> Result<Taken, StoreError> {
+        self.claims
+            .lock()
+            .unwrap()
+            .extend(self.quicker.lock().unwrap().take());
+        if let Some(claim) = &take.key {
+            let twin = self.find_twin(claim, take.now);
+            if twin != Twin::None {
+                return Ok(Taken::Twin(twin));
+            }
+        }
+        if let Some(claim) = &take.uses {
+            let uses = self.used(claim, 1)?;
+            if uses != Uses::Allowed {
+                return Ok(Taken::Uses(uses));
+            }
+        }
+        if let Some(claim) = &take.key {
+            let row = KeyRow {
+                arguments: claim.bound.arguments,
+                call_id: take.call_id.to_string(),
+                state: KeyState::Running {
+                    owner: Owner::Alive,
+                },
+            };
+            self.claims.lock().unwrap().insert(name_of(claim), row);
+        }
+        Ok(Taken::All)
+    }
+
+    fn settled(&self, settle: &Settle<'_>) {
+        let Some(claim) = &settle.key else { return };
+        let (mut claims, name) = (self.claims.lock().unwrap(), name_of(claim));
+        let Some(row) = claims.get_mut(&name).filter(|row| {
+            row.call_id == settle.call_id && matches!(row.state, KeyState::Running { .. })
+        }) else {
+            return;
+        };
+        match &settle.end {
+            End::Answered(answer) => {
+                row.state = KeyState::Done {
+                    at: settle.now,
+                    answer: Some(answer.clone()),
+                }
+            }
+            End::Unknown => row.state = KeyState::Unknown,
+            End::NotSent => {
+                claims.remove(&name);
+            }
+        }
+    }
+}
+
+fn name_of(claim: &KeyClaim<'_>) -> String {
+    let bound = claim.bound;
+    format!(
+        "{} {} {} {}",
+        bound.actor, bound.server, bound.tool, claim.key
+    )
 }
 
 impl Store for Memory {
@@ -383,9 +486,20 @@ impl Store for Memory {
         ready(self.used(&claim, 0))
     }
 
-    fn count_use<'a>(&'a self, claim: UseClaim<'a>) -> Pending<'a, Result<Uses, StoreError>> {
-        self.step("use");
-        ready(self.used(&claim, 1))
+    fn twin<'a>(
+        &'a self,
+        claim: KeyClaim<'a>,
+        now: Timestamp,
+    ) -> Pending<'a, Result<Twin, StoreError>> {
+        ready(self.works("twin").map(|()| self.find_twin(&claim, now)))
+    }
+
+    fn take<'a>(&'a self, take: Take<'a>) -> Pending<'a, Result<Taken, StoreError>> {
+        ready(self.works("take").and_then(|()| self.taken(&take)))
+    }
+
+    fn settle<'a>(&'a self, settle: Settle<'a>) -> Pending<'a, Result<(), StoreError>> {
+        ready(self.works("settle").map(|()| self.settled(&settle)))
     }
 }
 
@@ -459,6 +573,7 @@ impl Registry for World {
 
 impl Clock for World {
     fn now(&self) -> Timestamp {
-        NOW.parse().unwrap()
+        let start: Timestamp = NOW.parse().unwrap();
+        start + SignedDuration::from_secs(*self.later.lock().unwrap())
     }
 }

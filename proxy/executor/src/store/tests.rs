@@ -1,0 +1,234 @@
+//! The store as the gate uses it, by several connections and processes at once.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use countersign_gate::bound::Bound;
+use countersign_gate::idempotency::{Stored, Twin};
+use countersign_gate::ports::{End, KeyClaim, Settle, Take, Taken};
+use countersign_permission::Hash;
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Seal, Serving, StateDb};
+use crate::folder::Folder;
+use crate::recorder::liveness::Process;
+
+pub(super) struct World {
+    pub folder: Folder,
+    pub state: StateDb,
+    pub serving: Serving,
+    pub process: Option<Process>,
+    _temp: Option<tempfile::TempDir>,
+}
+
+impl World {
+    pub fn new() -> Self {
+        let temp = tempfile::tempdir().unwrap();
+        let folder = Folder::resolve(Some(&temp.path().join("dir"))).unwrap();
+        folder.create().unwrap();
+        StateDb::create(&folder).unwrap();
+        Self {
+            _temp: Some(temp),
+            ..Self::at(folder)
+        }
+    }
+
+    /// Another process of the same executor.
+    pub fn other(&self) -> Self {
+        Self::at(self.folder.clone())
+    }
+
+    fn at(folder: Folder) -> Self {
+        let process = Process::enter(&folder.run()).unwrap();
+        Self {
+            state: StateDb::open(&folder).unwrap(),
+            serving: Serving {
+                process: process.name().to_owned(),
+                run: folder.run(),
+                seal: Seal::from_vault(&[7; 32]),
+            },
+            process: Some(process),
+            folder,
+            _temp: None,
+        }
+    }
+
+    fn take(&self, call_id: &str, bound: &Bound) -> Taken {
+        let take = Take {
+            call_id,
+            now: at(0),
+            uses: None,
+            key: Some(KeyClaim { bound, key: "k" }),
+        };
+        self.state.take(&take, &self.serving).unwrap()
+    }
+
+    fn settle(&self, call_id: &str, bound: &Bound, end: End) {
+        let settle = Settle {
+            call_id,
+            now: at(0),
+            key: Some(KeyClaim { bound, key: "k" }),
+            end,
+        };
+        self.state.settle(&settle, &self.serving).unwrap();
+    }
+
+    fn twin(&self, bound: &Bound, now: Timestamp) -> Twin {
+        let claim = KeyClaim { bound, key: "k" };
+        self.state.twin(&claim, now, &self.serving).unwrap()
+    }
+}
+
+pub(super) fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_800_000_000 + seconds).unwrap()
+}
+
+pub(super) fn bound(arguments: &str) -> Bound {
+    Bound {
+        actor: "agent/a".into(),
+        server: "s".into(),
+        tool: "t".into(),
+        arguments: Hash::of(arguments.as_bytes()),
+    }
+}
+
+fn answer() -> Stored {
+    Stored::Result {
+        body: Bytes::from_static(b"{\"content\":\"a secret answer\"}"),
+        is_error: false,
+    }
+}
+
+#[test]
+fn a_key_is_claimed_once_by_all_processes_and_answers_to_all() {
+    let (one, bound) = (World::new(), bound("x"));
+    let two = one.other();
+    assert_eq!(one.twin(&bound, at(0)), Twin::None);
+    assert_eq!(one.take("c1", &bound), Taken::All);
+    assert_eq!(two.take("c2", &bound), Taken::Twin(Twin::Running));
+    assert_eq!(
+        two.take("c2", &self::bound("y")),
+        Taken::Twin(Twin::OtherArguments)
+    );
+    two.settle("c2", &bound, End::NotSent);
+    assert_eq!(
+        two.twin(&bound, at(0)),
+        Twin::Running,
+        "nobody else's to settle"
+    );
+    one.settle("c1", &bound, End::Answered(answer()));
+    assert_eq!(two.twin(&bound, at(1)), Twin::Finished(answer()));
+    one.settle("c1", &bound, End::NotSent);
+    assert_eq!(
+        two.twin(&bound, at(1)),
+        Twin::Finished(answer()),
+        "settled once"
+    );
+}
+
+#[test]
+fn a_claim_whose_process_died_is_unknown_for_ever() {
+    let (mut one, bound) = (World::new(), bound("x"));
+    let two = one.other();
+    assert_eq!(one.take("c1", &bound), Taken::All);
+    drop(one.process.take());
+    let unknown = Twin::Unknown {
+        call_id: "c1".into(),
+    };
+    assert_eq!(two.twin(&bound, at(0)), unknown);
+    assert_eq!(two.take("c2", &bound), Taken::Twin(unknown));
+}
+
+#[test]
+fn a_call_that_was_not_sent_frees_its_key_and_an_unknown_one_does_not() {
+    let (one, bound) = (World::new(), bound("x"));
+    assert_eq!(one.take("c1", &bound), Taken::All);
+    one.settle("c1", &bound, End::NotSent);
+    assert_eq!(one.take("c2", &bound), Taken::All);
+    one.settle("c2", &bound, End::Unknown);
+    assert_eq!(
+        one.twin(&bound, at(0)),
+        Twin::Unknown {
+            call_id: "c2".into()
+        }
+    );
+}
+
+#[test]
+fn answers_lie_encrypted_and_go_after_a_day_while_the_key_stays() {
+    let (one, bound) = (World::new(), bound("x"));
+    assert_eq!(one.take("c1", &bound), Taken::All);
+    one.settle("c1", &bound, End::Answered(answer()));
+    for name in ["state.db", "state.db-wal"] {
+        let bytes = std::fs::read(one.folder.root().join(name)).unwrap_or_default();
+        assert!(!bytes.windows(8).any(|part| part == b"a secret"), "{name}");
+    }
+    let kept = at(24 * 3600);
+    assert_eq!(
+        one.twin(&bound, kept - SignedDuration::from_secs(1)),
+        Twin::Finished(answer())
+    );
+    assert_eq!(one.twin(&bound, kept), Twin::Expired);
+    let other = Bound {
+        tool: "u".into(),
+        ..bound.clone()
+    };
+    let settle = Settle {
+        call_id: "c9",
+        now: kept,
+        key: Some(KeyClaim {
+            bound: &other,
+            key: "k",
+        }),
+        end: End::Unknown,
+    };
+    one.state.settle(&settle, &one.serving).unwrap();
+    assert_eq!(
+        one.twin(&bound, at(0)),
+        Twin::Expired,
+        "the answer itself is gone"
+    );
+}
+
+#[test]
+fn an_answer_that_cannot_be_opened_is_gone_not_given() {
+    let (one, bound) = (World::new(), bound("x"));
+    assert_eq!(one.take("c1", &bound), Taken::All);
+    one.settle("c1", &bound, End::Answered(answer()));
+    let mut two = one.other();
+    two.serving.seal = Seal::from_vault(&[8; 32]);
+    assert_eq!(two.twin(&bound, at(0)), Twin::Expired);
+}
+
+#[test]
+fn twenty_claim_one_key_and_one_gets_it() {
+    let world = World::new();
+    let bound = Arc::new(bound("x"));
+    let got: usize = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..20)
+            .map(|at| {
+                let (other, bound) = (world.other(), Arc::clone(&bound));
+                scope
+                    .spawn(move || usize::from(other.take(&format!("c{at}"), &bound) == Taken::All))
+            })
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .sum()
+    });
+    assert_eq!(got, 1);
+}
+
+#[test]
+fn a_file_of_version_1_is_made_one_of_this_version() {
+    let world = World::new();
+    let path = world.folder.state_db();
+    drop(world.state);
+    let old = rusqlite::Connection::open(&path).unwrap();
+    old.execute_batch("DROP TABLE idempotency; PRAGMA user_version = 1;")
+        .unwrap();
+    drop(old);
+    let again = World::at(world.folder.clone());
+    assert_eq!(again.take("c1", &bound("x")), Taken::All);
+}
