@@ -9,6 +9,7 @@ use countersign_permission::{
     Validation,
 };
 use jiff::Timestamp;
+use serde_json::{Map, Value};
 
 use crate::price::{Cost, MAX_FORMULA_PRICE};
 use crate::rate::{BucketSize, Buckets};
@@ -59,6 +60,8 @@ pub struct ExecutorFacts {
     pub name: String,
     /// Whether it was made with `--development`.
     pub development: Development,
+    /// Whether it was started with `--dry-run`: every write ends with its preview.
+    pub dry_run: bool,
 }
 
 /// A list that switches things off, or that it could not be read (then nothing exists).
@@ -107,8 +110,8 @@ pub struct ToolSettings {
     pub approval: Approval,
     /// Pointers of arguments declared to be paths.
     pub paths: Vec<String>,
-    /// Whether a preview recipe is configured (this version cannot run one and refuses the tool's calls).
-    pub preview: bool,
+    /// How a call is previewed; `None`: by its arguments alone.
+    pub preview: Option<Preview>,
     /// How often.
     pub limits: CallLimits,
     /// With which arguments.
@@ -133,6 +136,34 @@ pub struct ToolSettings {
     pub client_token: Option<String>,
 }
 
+/// How a call is previewed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Preview {
+    /// By the tool itself, with its own dry-run argument.
+    Argument {
+        /// Where in the arguments: the name of a member of the root, as a JSON Pointer.
+        pointer: String,
+        /// The value that means a dry run.
+        value: Value,
+    },
+    /// By reads of the same server, whose answers are the current values.
+    Reads {
+        /// The reads, in order.
+        reads: Vec<PreviewRead>,
+        /// Where in the arguments the new text is that the first read's is compared with.
+        new: Option<String>,
+    },
+}
+
+/// One read of a preview.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PreviewRead {
+    /// The read tool, as the server names it.
+    pub tool: String,
+    /// Its arguments; `{"from": "/pointer"}` stands for the call's own value there, and for nothing where the call has none.
+    pub arguments: Map<String, Value>,
+}
+
 /// Default of [`ToolSettings::max_bytes`].
 pub const MAX_BYTES: u64 = 2_000_000;
 
@@ -145,7 +176,7 @@ impl Default for ToolSettings {
             danger: Danger::Never,
             approval: Approval::None,
             paths: Vec::new(),
-            preview: false,
+            preview: None,
             limits: CallLimits::default(),
             arguments: Vec::new(),
             max_items: None,

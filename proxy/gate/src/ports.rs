@@ -11,7 +11,9 @@ use bytes::Bytes;
 use countersign_permission::{CallLimits, Hash};
 use jiff::Timestamp;
 
+use crate::bound::Bound;
 use crate::catalog::Tool;
+use crate::confirmation::Confirmation;
 use crate::idempotency::Twin;
 use crate::key::{KeyMac, Pepper};
 use crate::rate::{BucketId, BucketSize, Charged};
@@ -23,7 +25,7 @@ pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 mod held;
 
-pub use held::{End, KeyClaim, Settle, Take, Taken};
+pub use held::{End, KeyClaim, Prompt, Settle, Take, Taken};
 
 /// Everything the flow reaches the world through.
 #[derive(Clone, Copy)]
@@ -38,9 +40,25 @@ pub struct Ports<'a> {
     pub registry: &'a dyn Registry,
     /// The time.
     pub clock: &'a dyn Clock,
+    /// Random bytes.
+    pub random: &'a dyn Random,
     /// The secret agents' keys are hashed under.
     pub pepper: &'a Pepper,
 }
+
+/// Random bytes, for ids and codes.
+pub trait Random: Send + Sync {
+    /// Fills `bytes` from a source nobody can guess.
+    ///
+    /// # Errors
+    /// When there is none.
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), NoRandom>;
+}
+
+/// The system gives no random bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the system gives no random bytes")]
+pub struct NoRandom;
 
 /// The time, for entries, expiry, buckets and durations.
 pub trait Clock: Send + Sync {
@@ -85,6 +103,23 @@ pub trait Store: Send + Sync {
         claim: KeyClaim<'a>,
         now: Timestamp,
     ) -> Pending<'a, Result<Twin, StoreError>>;
+
+    /// The confirmation whose code has this HMAC, however it stands.
+    fn confirmation<'a>(
+        &'a self,
+        mac: &'a [u8; 32],
+    ) -> Pending<'a, Result<Option<Confirmation>, StoreError>>;
+
+    /// Keeps a new confirmation; the one it takes the place of expires, both in one transaction.
+    fn prompt<'a>(&'a self, prompt: Prompt<'a>) -> Pending<'a, Result<(), StoreError>>;
+
+    /// Counts a code that is nobody's against the newest waiting confirmation of this call, if there is one; the wrong code number
+    /// [`crate::confirmation::TRIES`] ends it.
+    fn wrong_code<'a>(
+        &'a self,
+        bound: &'a Bound,
+        now: Timestamp,
+    ) -> Pending<'a, Result<(), StoreError>>;
 
     /// Takes everything a call needs before it is forwarded, or nothing of it: one transaction, on disk when it returns. A crash after
     /// it costs what was taken, never grants anything.
@@ -249,8 +284,10 @@ pub struct CallNote {
     pub definition: Option<Hash>,
     /// The permission it was judged under; `None` for a public caller.
     pub permission: Option<Hash>,
-    /// `call`, later also `preview`.
-    pub purpose: &'static str,
+    /// Whether the agent asks for it, or a preview does.
+    pub purpose: Purpose,
+    /// The confirmation it redeems, the approval it runs under.
+    pub links: Links,
     /// The longest list directly in the arguments, unclamped.
     pub rows: u64,
     /// The arguments as received, without the control fields of a call that was valid; `None` where there were none (missing),
@@ -299,6 +336,28 @@ pub struct OutcomeNote {
     pub result: Option<Bytes>,
     /// From arrival to here.
     pub duration: Duration,
+    /// The confirmation made, spent or refused; the one it takes the place of; the approval it waits for or ran under.
+    pub links: Links,
+}
+
+/// Why a call is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// The agent asks for it.
+    Call,
+    /// The preview of another call does.
+    Preview,
+}
+
+/// What an entry of a call is tied to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Links {
+    /// An approval.
+    pub approval: Option<Arc<str>>,
+    /// A confirmation.
+    pub confirmation: Option<Arc<str>>,
+    /// The confirmation that [`Links::confirmation`] takes the place of.
+    pub replaces: Option<Arc<str>>,
 }
 
 /// How a call ended.
@@ -312,13 +371,16 @@ pub enum Ended {
     Unknown,
     /// A preview; nothing ran.
     Preview,
+    /// A confirmation code; nothing ran.
+    ConfirmationRequired,
     /// Refused; nothing ran.
     Refused,
 }
 
 /// The servers.
 pub trait Upstream: Send + Sync {
-    /// Sends a cleared call, once, and waits for its end. Never re-sends. Holds time-outs and cancellation. The arguments to send are
+    /// Sends a cleared call, once, and waits for its end. One whose [`Cleared::purpose`] is a preview is the executor's own request,
+    /// never the client's. Never re-sends. Holds time-outs and cancellation. The arguments to send are
     /// [`Cleared::arguments`]; the rest of the message is the executor's.
     fn run(&self, cleared: Cleared) -> Pending<'_, Ran>;
 }

@@ -335,6 +335,7 @@ fn ports<'a>(opened: &'a Opened, judged: &'a Judged, upstream: &'a dyn Upstream)
         upstream,
         registry: judged,
         clock: &SystemClock,
+        random: &ids::SystemRandom,
         pepper: opened.pepper(),
     }
 }

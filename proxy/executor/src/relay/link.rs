@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use countersign_gate::Cleared;
 use countersign_gate::json::{Change, edit, member};
-use countersign_gate::ports::{Failure, Forwarded, Pending, Ran, Upstream};
+use countersign_gate::ports::{Failure, Forwarded, Pending, Purpose, Ran, Upstream};
 use countersign_gate::steps::What;
 use tokio::sync::{mpsc, oneshot};
 
@@ -97,6 +97,9 @@ pub struct CallUpstream {
 
 impl Upstream for CallUpstream {
     fn run(&self, cleared: Cleared) -> Pending<'_, Ran> {
+        if cleared.purpose() == Purpose::Preview {
+            return Box::pin(self.look(cleared));
+        }
         Box::pin(self.send(forwarded_params(
             self.params.as_ref(),
             cleared.what(),
@@ -120,6 +123,31 @@ impl CallUpstream {
         answer
             .await
             .unwrap_or_else(|_| failed(Failure::Cancelled, Forwarded::Yes, "the session has ended"))
+    }
+
+    /// A preview's call is asked on our own account, under our own id.
+    async fn look(&self, cleared: Cleared) -> Ran {
+        let What::Tool(tool) = cleared.what() else {
+            return failed(Failure::Server, Forwarded::No, "a preview calls tools only");
+        };
+        let name = serde_json::Value::from(&**tool).to_string();
+        let arguments = cleared.arguments().map_or(&b"{}"[..], |bytes| bytes);
+        let changes = [
+            Change::Set("name", name.as_bytes()),
+            Change::Set("arguments", arguments),
+        ];
+        match self
+            .link
+            .ask("tools/call", Some(edit(b"{}", &changes)))
+            .await
+        {
+            Asked::Result(body) => Ran::Result {
+                is_error: member(&body, "isError") == Some(b"true"),
+                body,
+            },
+            Asked::Error(body) => Ran::ProtocolError { body },
+            Asked::Lost(lost) => failed(lost.failure, Forwarded::Yes, &lost.detail),
+        }
     }
 
     /// Sends the request as received: for tests, which have no gate to clear it.

@@ -1,6 +1,7 @@
 //! State that processes share: `state.db` (must survive) and `buckets.db` (need not). Judges nothing; the gate does.
 
 mod buckets;
+mod confirmations;
 mod error;
 mod idempotency;
 mod port;

@@ -1,9 +1,11 @@
 //! The gate's `Store` port over both files. Translates, decides nothing.
 
+use countersign_gate::bound::Bound;
+use countersign_gate::confirmation::Confirmation;
 use countersign_gate::idempotency::Twin;
 use countersign_gate::ports::{
-    Charge, CountedRefusal, KeyClaim, KeyRecord, Pending, Settle, Store, StoreError, Take, Taken,
-    UseClaim, Uses,
+    Charge, CountedRefusal, KeyClaim, KeyRecord, Pending, Prompt, Settle, Store, StoreError, Take,
+    Taken, UseClaim, Uses,
 };
 use countersign_gate::rate::Charged;
 use jiff::Timestamp;
@@ -112,6 +114,29 @@ impl Store for SharedStore {
             let serving = self.served()?;
             self.state
                 .twin(&claim, now, serving)
+                .map_err(|fault| said(&fault))
+        })
+    }
+
+    fn confirmation<'a>(
+        &'a self,
+        mac: &'a [u8; 32],
+    ) -> Pending<'a, Result<Option<Confirmation>, StoreError>> {
+        Box::pin(async move { self.state.confirmation(mac).map_err(|fault| said(&fault)) })
+    }
+
+    fn prompt<'a>(&'a self, prompt: Prompt<'a>) -> Pending<'a, Result<(), StoreError>> {
+        Box::pin(async move { self.state.prompt(&prompt).map_err(|fault| said(&fault)) })
+    }
+
+    fn wrong_code<'a>(
+        &'a self,
+        bound: &'a Bound,
+        now: Timestamp,
+    ) -> Pending<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            self.state
+                .wrong_code(bound, now)
                 .map_err(|fault| said(&fault))
         })
     }

@@ -35,9 +35,9 @@ pub struct Pin {
 
 /// Times are milliseconds since 1970; `scopes` a JSON list or null.
 const FORMAT: Format = Format {
-    version: 2,
+    version: 3,
     synchronous: "FULL",
-    upgrades: &[super::idempotency::SCHEMA],
+    upgrades: &[super::idempotency::SCHEMA, super::confirmations::SCHEMA],
     schema: "
         CREATE TABLE keys (prefix TEXT PRIMARY KEY NOT NULL, agent TEXT NOT NULL, mac BLOB NOT NULL CHECK (length(mac) = 32),
                            scopes TEXT, created INTEGER NOT NULL, expires INTEGER, revoked INTEGER) WITHOUT ROWID;

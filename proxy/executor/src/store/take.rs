@@ -5,7 +5,7 @@ use countersign_gate::idempotency::Twin;
 use countersign_gate::ports::{End, Settle, Take, Taken, Uses};
 
 use super::serving::Serving;
-use super::{StateDb, StoreFault, idempotency, state};
+use super::{StateDb, StoreFault, confirmations, idempotency, state};
 
 impl StateDb {
     /// Takes all of it or nothing.
@@ -17,6 +17,11 @@ impl StateDb {
                     return Ok(Err(Taken::Twin(twin)));
                 }
                 idempotency::claim(transaction, claim, (take.call_id, take.now), serving)?;
+            }
+            if let Some(id) = take.confirmation
+                && let Err(reason) = confirmations::spend(transaction, id, take.now)?
+            {
+                return Ok(Err(Taken::Confirmation(reason)));
             }
             if let Some(claim) = &take.uses {
                 let uses = state::count(transaction, claim)?;

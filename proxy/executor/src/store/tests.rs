@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use countersign_gate::bound::Bound;
+use countersign_gate::confirmation::{Confirmation, ConfirmationState, Reason};
 use countersign_gate::idempotency::{Stored, Twin};
-use countersign_gate::ports::{End, KeyClaim, Settle, Take, Taken};
+use countersign_gate::ports::{End, KeyClaim, Prompt, Settle, Take, Taken};
 use countersign_permission::Hash;
 use jiff::{SignedDuration, Timestamp};
 
@@ -59,6 +60,7 @@ impl World {
             now: at(0),
             uses: None,
             key: Some(KeyClaim { bound, key: "k" }),
+            confirmation: None,
         };
         self.state.take(&take, &self.serving).unwrap()
     }
@@ -226,9 +228,108 @@ fn a_file_of_version_1_is_made_one_of_this_version() {
     let path = world.folder.state_db();
     drop(world.state);
     let old = rusqlite::Connection::open(&path).unwrap();
-    old.execute_batch("DROP TABLE idempotency; PRAGMA user_version = 1;")
+    old.execute_batch("DROP TABLE idempotency; DROP TABLE confirmations; PRAGMA user_version = 1;")
         .unwrap();
     drop(old);
     let again = World::at(world.folder.clone());
     assert_eq!(again.take("c1", &bound("x")), Taken::All);
+}
+
+fn prompted(world: &World, id: &str, bound: &Bound, replaces: Option<&str>) -> [u8; 32] {
+    let mac = *Hash::of(id.as_bytes()).as_bytes();
+    let confirmation = Confirmation {
+        id: id.into(),
+        bound: bound.clone(),
+        fingerprint: "f".into(),
+        state: ConfirmationState::Waiting,
+        expires_at: at(600),
+    };
+    let prompt = Prompt {
+        confirmation: &confirmation,
+        mac: &mac,
+        replaces,
+        now: at(0),
+    };
+    world.state.prompt(&prompt).unwrap();
+    assert_eq!(world.state.confirmation(&mac).unwrap(), Some(confirmation));
+    mac
+}
+
+fn spend(world: &World, id: &str, now: Timestamp) -> Taken {
+    let take = Take {
+        call_id: "c",
+        now,
+        uses: None,
+        key: None,
+        confirmation: Some(id),
+    };
+    world.state.take(&take, &world.serving).unwrap()
+}
+
+#[test]
+fn r92_twenty_redeem_one_code_and_one_runs() {
+    let (world, bound) = (World::new(), bound("x"));
+    prompted(&world, "a", &bound, None);
+    let spent: Vec<Taken> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..20)
+            .map(|_| {
+                let other = world.other();
+                scope.spawn(move || spend(&other, "a", at(1)))
+            })
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect()
+    });
+    let all = spent.iter().filter(|taken| **taken == Taken::All).count();
+    let used = spent
+        .iter()
+        .filter(|taken| **taken == Taken::Confirmation(Reason::Used))
+        .count();
+    assert_eq!((all, used), (1, 19));
+}
+
+#[test]
+fn r90_what_is_over_is_not_spent_and_nothing_else_of_the_take_holds() {
+    let (world, bound) = (World::new(), bound("x"));
+    let old = prompted(&world, "a", &bound, None);
+    let new = prompted(&world, "b", &bound, Some("a"));
+    assert_eq!(
+        spend(&world, "a", at(1)),
+        Taken::Confirmation(Reason::Expired)
+    );
+    assert_eq!(
+        spend(&world, "b", at(600)),
+        Taken::Confirmation(Reason::Expired)
+    );
+    assert_eq!(
+        spend(&world, "z", at(1)),
+        Taken::Confirmation(Reason::Invalid)
+    );
+    let take = Take {
+        call_id: "c1",
+        now: at(1),
+        uses: None,
+        key: Some(KeyClaim {
+            bound: &bound,
+            key: "k",
+        }),
+        confirmation: Some("a"),
+    };
+    let taken = world.state.take(&take, &world.serving).unwrap();
+    assert_eq!(taken, Taken::Confirmation(Reason::Expired));
+    assert_eq!(
+        world.twin(&bound, at(1)),
+        Twin::None,
+        "the key was not claimed either"
+    );
+    for _ in 0..4 {
+        world.state.wrong_code(&bound, at(1)).unwrap();
+    }
+    let state = |mac| world.state.confirmation(mac).unwrap().unwrap().state;
+    assert_eq!(state(&new), ConfirmationState::Waiting);
+    world.state.wrong_code(&bound, at(1)).unwrap();
+    assert_eq!(state(&new), ConfirmationState::Expired);
+    assert_eq!(state(&old), ConfirmationState::Expired);
 }

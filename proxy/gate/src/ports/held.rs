@@ -5,6 +5,7 @@ use jiff::Timestamp;
 
 use super::{UseClaim, Uses};
 use crate::bound::Bound;
+use crate::confirmation::{Confirmation, Reason};
 use crate::idempotency::{Stored, Twin};
 
 /// A key of one caller for one tool: its scope is (actor, server, tool, key), the arguments are compared.
@@ -27,15 +28,32 @@ pub struct Take<'a> {
     pub uses: Option<UseClaim<'a>>,
     /// Its idempotency key.
     pub key: Option<KeyClaim<'a>>,
+    /// The id of the confirmation it redeems.
+    pub confirmation: Option<&'a str>,
 }
 
-/// How a [`Take`] went. Looked at in the order key, uses; the first that fails is told and nothing is taken.
+/// A confirmation to keep.
+#[derive(Clone, Debug)]
+pub struct Prompt<'a> {
+    /// What is kept.
+    pub confirmation: &'a Confirmation,
+    /// HMAC of its code under the pepper ([`crate::key::Pepper::code_mac`]).
+    pub mac: &'a [u8; 32],
+    /// The confirmation it takes the place of.
+    pub replaces: Option<&'a str>,
+    /// Now.
+    pub now: Timestamp,
+}
+
+/// How a [`Take`] went. Looked at in the order key, confirmation, uses; the first that fails is told and nothing is taken.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Taken {
     /// Everything is taken.
     All,
     /// The key has a twin (never [`Twin::None`]).
     Twin(Twin),
+    /// The confirmation cannot be spent (any more).
+    Confirmation(Reason),
     /// No use is left (never [`Uses::Allowed`]).
     Uses(Uses),
 }

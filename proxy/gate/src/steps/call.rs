@@ -13,7 +13,7 @@ use crate::bound::Bound;
 use crate::catalog::Tool;
 use crate::facts::AgentFacts;
 use crate::json::Fault;
-use crate::ports::{DecisionNote, Ended as CallEnd, Ran as RunEnd};
+use crate::ports::{DecisionNote, Ended as CallEnd, Links, Purpose, Ran as RunEnd};
 use crate::rate::{BucketId, RateState};
 use crate::refusal::Refusal;
 use crate::request::{ReadMethod, Request};
@@ -31,6 +31,7 @@ pub(super) struct Base {
     pub request: Request,
     pub arrived: Timestamp,
     pub rate: Option<RateState>,
+    pub purpose: Purpose,
 }
 
 #[derive(Debug)]
@@ -115,6 +116,16 @@ pub(super) struct Allowed {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Takes {
     pub key: Option<(Arc<Bound>, Arc<str>)>,
+    pub confirmation: Option<Arc<str>>,
+}
+
+impl Takes {
+    pub fn links(&self) -> Links {
+        Links {
+            confirmation: self.confirmation.clone(),
+            ..Links::default()
+        }
+    }
 }
 
 /// In the book, cleared.
@@ -225,6 +236,8 @@ pub(super) struct Subject {
     pub received: Option<Bytes>,
     /// What is sent; the same bytes as received where nothing was taken out.
     pub sent: Option<Bytes>,
+    /// What its outcome is tied to, should it end here.
+    pub links: Links,
 }
 
 /// The control fields of a write, read.
@@ -277,6 +290,7 @@ impl Call<Arrived> {
                 request,
                 arrived,
                 rate: None,
+                purpose: Purpose::Call,
             },
             stage: Arrived,
         }

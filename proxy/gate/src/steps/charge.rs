@@ -8,7 +8,7 @@ use super::ending::broken;
 use super::visible::kind;
 use crate::facts::{Facts, MAX_BYTES, ToolSettings};
 use crate::json;
-use crate::ports::{Charge, Ports};
+use crate::ports::{Charge, Links, Ports};
 use crate::price::{Cost, price};
 use crate::rate::{BucketId, BucketSize, RateState};
 use crate::refusal::{Code, Refusal};
@@ -60,6 +60,7 @@ pub(super) async fn step(
         rows: rows.unwrap_or(0),
         sent: received.clone(),
         received,
+        links: Links::default(),
     };
     Ok(Call {
         base,

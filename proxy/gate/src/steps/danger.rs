@@ -1,53 +1,64 @@
-//! Step 11: whether a write needs a second step: a preview of the arguments, or a refusal of what this version cannot hold.
+//! Step 11: whether a write needs a second step. A dry run ends with its preview; a dangerous call ends with a preview and a code, and
+//! goes on with that code; what needs the person's approval cannot be held by this version and is refused.
 
-use countersign_permission::{Approval, Danger, Mode};
-use data_encoding::HEXLOWER;
+use std::sync::Arc;
+
+use countersign_permission::{Approval, Mode};
 use serde_json::json;
 
-use super::call::{Allowed, Call, Control, Ended, Fresh, How, Judged, Subject, Takes, Wanted};
-use super::ending::cannot_hold;
+use super::call::{
+    Allowed, Base, Call, Control, Ended, Fresh, How, Judged, Subject, Takes, Wanted,
+};
+use super::ending::{broken, cannot_hold};
+use super::preview::{Previewed, preview};
 use crate::answer::Finished;
 use crate::bound::{Bound, object};
 use crate::catalog::Tool;
-use crate::facts::{AgentFacts, Facts};
+use crate::confirmation::{self, Confirmation, ConfirmationState, Reason, usable};
+use crate::facts::Facts;
 use crate::json::{Change, edit};
-use crate::ports::{Ended as CallEnd, Ports};
+use crate::ports::{Ended as CallEnd, Ports, Prompt};
 use crate::refusal::{Code, Refusal};
 
 pub(super) async fn step(
-    _: &Facts,
-    _: &Ports<'_>,
+    facts: &Facts,
+    ports: &Ports<'_>,
     call: Call<Fresh>,
 ) -> Result<Call<Allowed>, Ended> {
     let Call {
         base,
-        stage:
-            Fresh {
-                judged:
-                    Judged {
-                        subject,
-                        control,
-                        decisions,
-                    },
-                mode,
-                bound,
-            },
+        stage: Fresh {
+            judged,
+            mode,
+            bound,
+        },
     } = call;
+    let Judged {
+        mut subject,
+        control,
+        decisions,
+    } = judged;
     let mut takes = Takes::default();
-    if let (Wanted::Tool(tool), Some(bound)) = (&subject.target, bound) {
-        let agent = subject.who.agent().map(|agent| &*agent.facts);
-        if let Some(refusal) = held(tool, agent, mode, &control) {
-            return Err(base.refused(refusal, subject, decisions));
-        }
-        if control.dry_run {
-            let finished = preview(tool, &subject, &bound);
-            let how = How::Finished {
-                finished,
-                subject: Box::new(subject),
-                decisions,
-                ended: CallEnd::Preview,
-            };
-            return Err(Ended { base, how });
+    if let (Wanted::Tool(tool), Some(bound)) = (subject.target.clone(), bound) {
+        let gate = Gate {
+            facts,
+            ports,
+            base: &base,
+            tool: &tool,
+            bound: &bound,
+        };
+        match gate.hold(&mut subject, &control, mode).await {
+            Ok(Next::On(confirmation)) => takes.confirmation = confirmation,
+            Ok(Next::Answer(finished, ended)) => {
+                let how = How::Finished {
+                    finished,
+                    subject: Box::new(subject),
+                    decisions,
+                    ended,
+                };
+                return Err(Ended { base, how });
+            }
+            Err(refusal) => return Err(base.refused(*refusal, subject, decisions)),
         }
         takes.key = control.idempotency_key.map(|key| (bound, key));
     }
@@ -61,63 +72,225 @@ pub(super) async fn step(
     })
 }
 
-/// Why this version cannot let the call on.
-fn held(tool: &Tool, agent: Option<&AgentFacts>, mode: Mode, control: &Control) -> Option<Refusal> {
-    let name = &*tool.name;
-    let cannot = |rule: &str, why: &str| Some(cannot_hold(11, name, rule, why));
-    if mode == Mode::Ask {
-        return cannot("mode", "every write of this agent waits for the person");
-    }
-    if tool.settings.preview {
-        return cannot("preview", "its preview asks the server");
-    }
-    if control.dry_run {
-        return None;
-    }
-    if control.confirm_token.is_some() {
-        let sentence = format!("`{name}` was not run: no confirmation has that code");
-        let next = "Make the call with `dry_run: true` to see what it would do.";
-        return Some(
-            Refusal::new(Code::ConfirmTokenInvalid, 11, sentence, next)
-                .with("reason", "invalid".into()),
-        );
-    }
-    if agent.is_some_and(|agent| agent.requires_approval) {
-        return cannot(
-            "requires_approval",
-            "every write of this agent needs an approval",
-        );
-    }
-    if tool.settings.danger != Danger::Never {
-        return cannot("danger", "it is dangerous and needs a confirmation");
-    }
-    if tool.settings.approval != Approval::None {
-        return cannot("approval", "it needs the person's approval");
-    }
-    if tool.settings.require_copy {
-        return cannot("require_copy", "it needs a fresh copy of the book");
-    }
-    None
+/// A code that is not good.
+pub(super) fn not_good(step: u8, tool: &str, reason: Reason) -> Refusal {
+    let why = match reason {
+        Reason::Invalid => "no confirmation of this caller has that code",
+        Reason::OtherArguments => "that code is for another call",
+        Reason::Used => "that code was used",
+        Reason::Rejected => "the person declined that confirmation",
+        Reason::Expired => "that code has expired",
+    };
+    let next = "Make the call without `confirm_token` to see what it would change and to get a new code; to run it, repeat exactly that call with the code.";
+    Refusal::new(
+        Code::ConfirmTokenInvalid,
+        step,
+        format!("`{tool}` was not run: {why}"),
+        next,
+    )
+    .with("reason", reason.text().into())
+    .with("rule", reason.text().into())
+    .with("tool", tool.into())
 }
 
-/// The arguments alone, labelled as the weaker kind.
-fn preview(tool: &Tool, subject: &Subject, bound: &Bound) -> Finished {
-    let arguments = object(subject.sent.as_deref());
-    let fingerprint = HEXLOWER.encode(bound.arguments.as_bytes());
-    let document = json!({
-        "status": "preview", "preview": "arguments_only", "server": &*tool.server, "tool": &*tool.name, "fingerprint": fingerprint,
-        "note": "Nothing was run. This shows only the arguments as they would be sent, not what they would change.",
-    });
+/// One write at this step.
+struct Gate<'a> {
+    facts: &'a Facts,
+    ports: &'a Ports<'a>,
+    base: &'a Base,
+    tool: &'a Tool,
+    bound: &'a Bound,
+}
+
+/// What becomes of a write.
+enum Next {
+    /// It goes on, redeeming a confirmation where it had a code.
+    On(Option<Arc<str>>),
+    /// It ends with this.
+    Answer(Finished, CallEnd),
+}
+
+impl Gate<'_> {
+    /// The order of flow.md 11.
+    async fn hold(
+        &self,
+        subject: &mut Subject,
+        control: &Control,
+        mode: Mode,
+    ) -> Result<Next, Box<Refusal>> {
+        if control.dry_run || self.facts.executor.dry_run {
+            let previewed = self.preview(subject).await?;
+            return Ok(Next::Answer(self.shown(&previewed), CallEnd::Preview));
+        }
+        let dangerous = self.tool.is_dangerous(object(subject.sent.as_deref()));
+        if let Some((rule, why)) = self.queued(subject, mode, dangerous) {
+            return Err(Box::new(cannot_hold(11, &self.tool.name, rule, why)));
+        }
+        if self.tool.settings.require_copy {
+            let why = "it needs a fresh copy of the book";
+            return Err(Box::new(cannot_hold(
+                11,
+                &self.tool.name,
+                "require_copy",
+                why,
+            )));
+        }
+        match &control.confirm_token {
+            Some(code) => self.redeem(subject, code).await,
+            None if dangerous => {
+                let previewed = self.preview(subject).await?;
+                self.prompt(subject, &previewed, None).await
+            }
+            None => Ok(Next::On(None)),
+        }
+    }
+
+    /// Whether the person must approve it, and by which rule.
+    fn queued(
+        &self,
+        subject: &Subject,
+        mode: Mode,
+        dangerous: bool,
+    ) -> Option<(&'static str, &'static str)> {
+        let required = subject
+            .who
+            .agent()
+            .is_some_and(|agent| agent.facts.requires_approval);
+        if mode == Mode::Ask {
+            return Some(("mode", "every write of this agent waits for the person"));
+        }
+        if required {
+            return Some((
+                "requires_approval",
+                "every write of this agent needs an approval",
+            ));
+        }
+        (dangerous && self.tool.settings.approval != Approval::None)
+            .then_some(("approval", "it needs the person's approval"))
+    }
+
+    async fn preview(&self, subject: &Subject) -> Result<Previewed, Box<Refusal>> {
+        preview(self.facts, self.ports, self.base, subject, self.tool)
+            .await
+            .map_err(Box::new)
+    }
+
+    /// A code is redeemed: found, this call's, waiting, and for values that are still the same. It is spent in step 12.
+    async fn redeem(&self, subject: &mut Subject, code: &str) -> Result<Next, Box<Refusal>> {
+        let store = self.ports.store;
+        let failed = |error: crate::ports::StoreError| Box::new(broken(11, error.to_string()));
+        let mac = self.ports.pepper.code_mac(code);
+        let found = store.confirmation(&mac).await.map_err(failed)?;
+        let own = found
+            .as_ref()
+            .filter(|found| found.bound.actor == self.bound.actor);
+        subject.links.confirmation = own.map(|found| Arc::clone(&found.id));
+        let now = self.ports.clock.now();
+        let confirmation = match usable(found, self.bound, now) {
+            Ok(confirmation) => confirmation,
+            Err(reason) => {
+                if reason == Reason::Invalid {
+                    store.wrong_code(self.bound, now).await.map_err(failed)?;
+                }
+                return Err(Box::new(not_good(11, &self.tool.name, reason)));
+            }
+        };
+        let previewed = self.preview(subject).await?;
+        if previewed.fingerprint == confirmation.fingerprint {
+            return Ok(Next::On(Some(confirmation.id)));
+        }
+        self.prompt(subject, &previewed, Some(confirmation.id))
+            .await
+    }
+
+    /// A new confirmation: the preview and its code.
+    async fn prompt(
+        &self,
+        subject: &mut Subject,
+        previewed: &Previewed,
+        replaces: Option<Arc<str>>,
+    ) -> Result<Next, Box<Refusal>> {
+        let (mut id, mut code) = ([0; 10], [0; 16]);
+        let random = self.ports.random;
+        random
+            .fill(&mut id)
+            .and_then(|()| random.fill(&mut code))
+            .map_err(|error| Box::new(broken(11, error.to_string())))?;
+        let now = self.ports.clock.now();
+        let code = confirmation::code(code);
+        let confirmation = Confirmation {
+            id: crate::id::ulid(now, id).into(),
+            bound: self.bound.clone(),
+            fingerprint: previewed.fingerprint.clone(),
+            state: ConfirmationState::Waiting,
+            expires_at: now + confirmation::LIFE,
+        };
+        let prompt = Prompt {
+            confirmation: &confirmation,
+            mac: &self.ports.pepper.code_mac(&code),
+            replaces: replaces.as_deref(),
+            now,
+        };
+        self.ports
+            .store
+            .prompt(prompt)
+            .await
+            .map_err(|error| Box::new(broken(11, error.to_string())))?;
+        subject.links.confirmation = Some(Arc::clone(&confirmation.id));
+        let changed = replaces.is_some();
+        subject.links.replaces = replaces;
+        let finished = self.asked(
+            &confirmation,
+            &code,
+            previewed,
+            changed.then_some("changed"),
+        );
+        Ok(Next::Answer(finished, CallEnd::ConfirmationRequired))
+    }
+
+    fn asked(
+        &self,
+        confirmation: &Confirmation,
+        code: &str,
+        previewed: &Previewed,
+        reason: Option<&str>,
+    ) -> Finished {
+        let tool = &*self.tool.name;
+        let expires_at = confirmation.expires_at;
+        let mut document = json!({
+            "status": "confirmation_required", "server": &*self.tool.server, "tool": tool,
+            "confirmation_id": &*confirmation.id, "confirm_token": code,
+            "expires_at": expires_at.to_string(), "expires_in_seconds": confirmation::LIFE.as_secs(),
+        });
+        let mut text = format!(
+            "`{tool}` was not run yet: it is dangerous. Look at the preview; to run it, make exactly the same call with `confirm_token` \"{code}\" before {expires_at}."
+        );
+        if let Some(reason) = reason {
+            document["reason"] = reason.into();
+            text.insert_str(0, "What it would change is no longer what you were shown. ");
+        }
+        finished(text, &document, previewed)
+    }
+
+    fn shown(&self, previewed: &Previewed) -> Finished {
+        let tool = &*self.tool.name;
+        let document = json!({"status": "preview", "server": &*self.tool.server, "tool": tool});
+        let text = format!(
+            "Preview of `{tool}`: nothing was run. Make the same call without `dry_run` to run it."
+        );
+        finished(text, &document, previewed)
+    }
+}
+
+fn finished(text: String, document: &serde_json::Value, previewed: &Previewed) -> Finished {
     let document = edit(
         document.to_string().as_bytes(),
-        &[Change::Set("arguments", arguments)],
+        &[Change::Set("preview", &previewed.agent)],
     );
+    let document = String::from_utf8_lossy(&document).into_owned();
     Finished {
-        text: format!(
-            "Preview of `{}`: nothing was run. Only the arguments are shown, not what they would change. Make the same call without `dry_run` to run it.",
-            tool.name
-        ),
-        document: String::from_utf8_lossy(&document).into_owned(),
+        text: format!("{text}\n{}", String::from_utf8_lossy(&previewed.agent)),
+        document,
         status: 202,
     }
 }

@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use super::call::{Base, Ended, How, Subject, Wanted};
 use crate::answer::{Answer, Outcome};
 use crate::ports::{
-    CallNote, CountedRefusal, DecisionNote, Durability, Ended as CallEnd, Note, OutcomeNote, Ports,
-    Verdict,
+    CallNote, CountedRefusal, DecisionNote, Durability, Ended as CallEnd, Links, Note, OutcomeNote,
+    Ports, Verdict,
 };
 use crate::refusal::{Code, Refusal};
 
@@ -85,7 +85,8 @@ pub(super) fn call_note(base: &Base, subject: &Subject) -> CallNote {
         kind: subject.kind,
         definition,
         permission: policy(subject),
-        purpose: "call",
+        purpose: base.purpose,
+        links: Links::default(),
         rows: subject.rows,
         received: subject.sent.clone(),
         sent: None,
@@ -153,6 +154,7 @@ async fn write(
         code,
         result: None,
         duration: span(base.arrived, at),
+        links: subject.links.clone(),
     };
     let note = Note {
         call: call_note(base, subject),

@@ -17,6 +17,7 @@ mod idempotency;
 mod mode;
 mod note;
 mod own;
+mod preview;
 mod record;
 mod rights;
 mod run;
@@ -50,12 +51,14 @@ pub struct Step {
 macro_rules! steps {
     (
         enter: $($number:literal $key:literal $title:literal $module:ident: $from:ident => $to:ident;)*
-        proceed: $($number2:literal $key2:literal $title2:literal $module2:ident: $from2:ident => $to2:ident;)*
+        judge: $($number2:literal $key2:literal $title2:literal $module2:ident: $from2:ident => $to2:ident;)*
+        proceed: $($number3:literal $key3:literal $title3:literal $module3:ident: $from3:ident => $to3:ident;)*
     ) => {
         /// The order of the flow.
         pub const STEPS: &[Step] = &[
             $(Step { number: $number, key: $key, title: $title },)*
             $(Step { number: $number2, key: $key2, title: $title2 },)*
+            $(Step { number: $number3, key: $key3, title: $title3 },)*
         ];
 
         /// The steps every request passes, lists included.
@@ -64,9 +67,15 @@ macro_rules! steps {
             Ok(call)
         }
 
-        /// The steps of a call after those.
-        async fn proceed(facts: &Facts, ports: &Ports<'_>, call: Call<Authenticated>) -> Result<Call<Shaped>, Ended> {
+        /// The steps of a call that the reads of a preview pass too.
+        async fn judge(facts: &Facts, ports: &Ports<'_>, call: Call<Authenticated>) -> Result<Call<Willing>, Ended> {
             $(let call: Call<$to2> = $module2::step(facts, ports, { let call: Call<$from2> = call; call }).await?;)*
+            Ok(call)
+        }
+
+        /// The steps of a call after those.
+        async fn proceed(facts: &Facts, ports: &Ports<'_>, call: Call<Willing>) -> Result<Call<Shaped>, Ended> {
+            $(let call: Call<$to3> = $module3::step(facts, ports, { let call: Call<$from3> = call; call }).await?;)*
             Ok(call)
         }
     };
@@ -77,7 +86,7 @@ steps! {
     1  "switch"       "switched on?"                                 switched_on:  Arrived       => SwitchedOn;
     2  "url"          "credential in URL"                            url:          SwitchedOn    => UrlClean;
     3  "authenticate" "key to agent, effective scopes"               authenticate: UrlClean      => Authenticated;
-    proceed:
+    judge:
     4  "visible"      "tool exists, server on, scope, definition"    visible:      Authenticated => Visible;
     5  "charge"       "rate limit, cost weighted"                    charge:       Visible       => Charged;
     5  "own"          "the executor's own tools answer here"         own:          Charged       => ForServer;
@@ -85,6 +94,7 @@ steps! {
     7  "protect"      "the executor's own files"                     protect:      Validated     => Protected;
     8  "write_policy" "bounded writes, two strikes"                  write_policy: Protected     => Bounded;
     9  "mode"         "auto, ask or read only"                       mode:         Bounded       => Willing;
+    proceed:
     10 "idempotency"  "a twin's answer, or the first of its key"     idempotency:  Willing       => Fresh;
     11 "danger"       "preview, confirmation, approval"              danger:       Fresh         => Allowed;
     12 "note"         "what it takes is taken, the call is in the book"     note:         Allowed       => Noted;
@@ -96,14 +106,20 @@ steps! {
 /// One call through the whole order.
 pub(crate) async fn run(facts: &Facts, ports: Ports<'_>, request: Request) -> Answer {
     let call = Call::arrive(request, ports.clock.now());
-    let through = match enter(facts, &ports, call).await {
-        Ok(call) => proceed(facts, &ports, call).await,
-        Err(ended) => Err(ended),
-    };
-    match through {
+    match through(facts, &ports, call).await {
         Ok(call) => call.into_answer(),
         Err(ended) => ending::settle(&ports, ended).await,
     }
+}
+
+async fn through(
+    facts: &Facts,
+    ports: &Ports<'_>,
+    call: Call<Arrived>,
+) -> Result<Call<Shaped>, Ended> {
+    let call = enter(facts, ports, call).await?;
+    let call = judge(facts, ports, call).await?;
+    proceed(facts, ports, call).await
 }
 
 /// A list: the entering steps, a charge of 1, the tools step 4 lets through.

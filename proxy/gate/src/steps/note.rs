@@ -6,11 +6,13 @@ use countersign_permission::Kind;
 use super::call::{Allowed, Base, Call, Ended, How, Noted, Subject, Takes, Wanted};
 use super::cleared::{Cleared, What};
 use super::ending::{broken, call_note, unrecorded};
-use super::idempotency;
 use super::record::settlement;
 use super::validate::{claim, outside_uses};
+use super::{danger, idempotency};
 use crate::facts::Facts;
-use crate::ports::{Durability, End, KeyClaim, Note, Ports, StoreError, Take, Taken};
+use crate::ports::{
+    CallNote, Durability, End, KeyClaim, Note, Ports, Purpose, StoreError, Take, Taken,
+};
 
 pub(super) async fn step(
     _: &Facts,
@@ -36,6 +38,12 @@ pub(super) async fn step(
             let refusal = outside_uses(12, subject.target.name(), used);
             return Err(base.refused(refusal, subject, decisions));
         }
+        Ok(Taken::Confirmation(reason)) => {
+            let mut subject = subject;
+            subject.links = takes.links();
+            let refusal = danger::not_good(12, subject.target.name(), reason);
+            return Err(base.refused(refusal, subject, decisions));
+        }
         Ok(Taken::Twin(twin)) => {
             return Err(match idempotency::end(12, subject.target.name(), twin) {
                 Some(How::Plain { refusal }) => base.refused(refusal, subject, decisions),
@@ -51,7 +59,10 @@ pub(super) async fn step(
         Durability::Strict
     };
     let note = Note {
-        call: call_note(&base, &subject),
+        call: CallNote {
+            links: takes.links(),
+            ..call_note(&base, &subject)
+        },
         decisions,
         outcome: None,
         durability,
@@ -69,7 +80,13 @@ pub(super) async fn step(
         base.request.call_id.clone(),
         base.request.request_id.clone(),
     );
-    let cleared = Cleared::new(ids, server, what, subject.kind, subject.sent);
+    let cleared = Cleared::new(
+        ids,
+        server,
+        what,
+        (subject.kind, base.purpose),
+        subject.sent,
+    );
     Ok(Call {
         base,
         stage: Noted { cleared, takes },
@@ -85,13 +102,14 @@ async fn take(
     let take = Take {
         call_id: &base.request.call_id,
         now: ports.clock.now(),
-        uses: claim(base, subject),
+        uses: claim(base, subject).filter(|_| base.purpose == Purpose::Call),
+        confirmation: takes.confirmation.as_deref(),
         key: takes
             .key
             .as_ref()
             .map(|(bound, key)| KeyClaim { bound, key }),
     };
-    if take.uses.is_none() && take.key.is_none() {
+    if take.uses.is_none() && take.key.is_none() && take.confirmation.is_none() {
         return Ok(Taken::All);
     }
     ports.store.take(take).await

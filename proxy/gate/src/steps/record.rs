@@ -63,6 +63,7 @@ pub(super) async fn step(
         code,
         result,
         duration,
+        links: takes.links(),
     };
     let durability = if kind == Kind::Read {
         Durability::Batched

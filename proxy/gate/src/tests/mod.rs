@@ -1,5 +1,6 @@
 //! The whole flow over ports in memory.
 
+mod danger;
 mod flow;
 mod keys;
 mod rates;

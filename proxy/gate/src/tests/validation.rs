@@ -353,31 +353,17 @@ fn what_later_steps_would_hold_is_refused_and_never_ignored() {
     let held = [
         agent(&|agent| agent.has_write_policy = true),
         agent(&|agent| agent.mode = Mode::Ask),
-        agent(&|agent| agent.mode = Mode::ReadOnly),
         agent(&|agent| agent.requires_approval = true),
-        tool(&|tool| tool.danger = Danger::Always),
-        tool(&|tool| tool.danger = Danger::When(json!({}))),
-        tool(&|tool| tool.approval = Approval::Passkey),
-        tool(&|tool| tool.preview = true),
+        tool(&|tool| {
+            tool.danger = Danger::Always;
+            tool.approval = Approval::Passkey;
+        }),
         tool(&|tool| tool.require_copy = true),
     ];
     for world in held {
         check(&world, "put", "{}", "permission_denied", None);
         check(&world, "look", "{}", "ok", Some("{}"));
     }
-    let world = World::new();
-    let (code, document) = refused(&world, "put", r#"{"confirm_token":"x"}"#);
-    assert_eq!(
-        (code.as_str(), &document["context"]["reason"]),
-        ("confirm_token_invalid", &json!("invalid"))
-    );
-    check(
-        &tool(&|tool| tool.danger = Danger::Always),
-        "put",
-        r#"{"dry_run":true}"#,
-        "finished",
-        None,
-    );
 }
 
 #[test]

@@ -12,22 +12,24 @@ use countersign_permission::{
 use jiff::{SignedDuration, Timestamp};
 
 use crate::answer::{Answer, Outcome};
+use crate::bound::Bound;
 use crate::bucket::{Level, take};
 use crate::catalog::{Catalog, Tool, Validators};
+use crate::confirmation::{Confirmation, ConfirmationState, TRIES, stands};
 use crate::facts::{
     AgentFacts, DisabledList, ExecutorFacts, Facts, FirstSeen, Parts, ServerFacts, ToolSettings,
 };
 use crate::idempotency::{KeyRow, KeyState, Owner, Twin, twin};
 use crate::key::{KeyText, Pepper};
 use crate::ports::{
-    Book, BookError, Charge, Clock, CountedRefusal, Durability, End, KeyClaim, KeyRecord, Note,
-    OutcomeNote, Pending, Ports, Ran, Registry, Settle, Store, StoreError, Take, Taken, Upstream,
-    UseClaim, Uses,
+    Book, BookError, Charge, Clock, CountedRefusal, Durability, End, KeyClaim, KeyRecord, NoRandom,
+    Note, OutcomeNote, Pending, Ports, Prompt, Purpose, Ran, Random, Registry, Settle, Store,
+    StoreError, Take, Taken, Upstream, UseClaim, Uses,
 };
 use crate::rate::{Buckets, Charged};
 use crate::request::{Arguments, Audience, Request, Target};
 use crate::serve::Listing;
-use crate::steps::Cleared;
+use crate::steps::{Cleared, What};
 
 pub struct World {
     pub parts: Parts,
@@ -47,12 +49,19 @@ pub struct Memory {
     pub uses: Mutex<u64>,
     /// Call ids made.
     pub made: Mutex<u64>,
+    pub confirmations: Mutex<Vec<Kept>>,
+    /// A confirmation another process spends between look-up and take.
+    pub spent_meanwhile: Mutex<Option<String>>,
     pub claims: Mutex<HashMap<String, KeyRow>>,
     /// Calls whose process is gone.
     pub dead: Mutex<HashSet<String>>,
     pub notes: Mutex<Vec<Note>>,
     pub outcomes: Mutex<Vec<(OutcomeNote, Durability)>>,
     pub sent: Mutex<Vec<(String, Option<String>)>>,
+    /// What previews sent.
+    pub looked: Mutex<Vec<(String, Option<String>)>>,
+    /// What previews are answered with, by tool.
+    pub values: Mutex<HashMap<String, Ran>>,
     pub asked: Mutex<usize>,
     /// What happened, in order: `key`, `charge`, `resolve`, `uses`, `twin`, `take`, `note`, `run`, `record`, `settle`.
     pub trail: Mutex<Vec<&'static str>>,
@@ -63,6 +72,13 @@ pub struct Memory {
     pub fails_at: Mutex<Option<&'static str>>,
     /// A row another process claims between look-up and take.
     pub quicker: Mutex<Option<(String, KeyRow)>>,
+}
+
+/// A confirmation in the store.
+pub struct Kept {
+    pub row: Confirmation,
+    pub mac: [u8; 32],
+    pub tries: u32,
 }
 
 pub const NOW: &str = "2026-11-30T12:00:00Z";
@@ -116,6 +132,7 @@ impl World {
                 id: "id".into(),
                 name: "test".into(),
                 development: Development::Yes,
+                dry_run: false,
             },
             enabled: true,
             maintenance: false,
@@ -282,6 +299,7 @@ impl World {
             upstream: &self.memory,
             registry: self,
             clock: self,
+            random: &self.memory,
             pepper: &self.pepper,
         }
     }
@@ -380,10 +398,20 @@ impl Memory {
             .lock()
             .unwrap()
             .extend(self.quicker.lock().unwrap().take());
+        if let Some(id) = self.spent_meanwhile.lock().unwrap().take() {
+            self.end_confirmation(&id, ConfirmationState::Used);
+        }
         if let Some(claim) = &take.key {
             let twin = self.find_twin(claim, take.now);
             if twin != Twin::None {
                 return Ok(Taken::Twin(twin));
+            }
+        }
+        if let Some(id) = take.confirmation {
+            let kept = self.confirmations.lock().unwrap();
+            let row = &kept.iter().find(|kept| &*kept.row.id == id).unwrap().row;
+            if let Err(reason) = stands(row.state, row.expires_at, take.now) {
+                return Ok(Taken::Confirmation(reason));
             }
         }
         if let Some(claim) = &take.uses {
@@ -402,7 +430,18 @@ impl Memory {
             };
             self.claims.lock().unwrap().insert(name_of(claim), row);
         }
+        if let Some(id) = take.confirmation {
+            self.end_confirmation(id, ConfirmationState::Used);
+        }
         Ok(Taken::All)
+    }
+
+    pub fn end_confirmation(&self, id: &str, state: ConfirmationState) {
+        for kept in self.confirmations.lock().unwrap().iter_mut() {
+            if &*kept.row.id == id {
+                kept.row.state = state;
+            }
+        }
     }
 
     fn settled(&self, settle: &Settle<'_>) {
@@ -494,12 +533,65 @@ impl Store for Memory {
         ready(self.works("twin").map(|()| self.find_twin(&claim, now)))
     }
 
+    fn confirmation<'a>(
+        &'a self,
+        mac: &'a [u8; 32],
+    ) -> Pending<'a, Result<Option<Confirmation>, StoreError>> {
+        let kept = self.confirmations.lock().unwrap();
+        let found = kept.iter().find(|kept| kept.mac == *mac);
+        let found = found.map(|kept| kept.row.clone());
+        ready(self.works("confirmation").map(|()| found))
+    }
+
+    fn prompt<'a>(&'a self, prompt: Prompt<'a>) -> Pending<'a, Result<(), StoreError>> {
+        if let Some(id) = prompt.replaces {
+            self.end_confirmation(id, ConfirmationState::Expired);
+        }
+        self.confirmations.lock().unwrap().push(Kept {
+            row: prompt.confirmation.clone(),
+            mac: *prompt.mac,
+            tries: 0,
+        });
+        ready(self.works("prompt"))
+    }
+
+    fn wrong_code<'a>(
+        &'a self,
+        bound: &'a Bound,
+        now: Timestamp,
+    ) -> Pending<'a, Result<(), StoreError>> {
+        let mut kept = self.confirmations.lock().unwrap();
+        let waiting = kept.iter_mut().rev().find(|kept| {
+            kept.row.bound == *bound && stands(kept.row.state, kept.row.expires_at, now).is_ok()
+        });
+        if let Some(kept) = waiting {
+            kept.tries += 1;
+            if kept.tries >= TRIES {
+                kept.row.state = ConfirmationState::Expired;
+            }
+        }
+        ready(self.works("wrong_code"))
+    }
+
     fn take<'a>(&'a self, take: Take<'a>) -> Pending<'a, Result<Taken, StoreError>> {
         ready(self.works("take").and_then(|()| self.taken(&take)))
     }
 
     fn settle<'a>(&'a self, settle: Settle<'a>) -> Pending<'a, Result<(), StoreError>> {
         ready(self.works("settle").map(|()| self.settled(&settle)))
+    }
+}
+
+impl Random for Memory {
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), NoRandom> {
+        if *self.fails_at.lock().unwrap() == Some("random") {
+            return Err(NoRandom);
+        }
+        let mut made = self.made.lock().unwrap();
+        *made += 1;
+        bytes.fill(0);
+        bytes[..8].copy_from_slice(&made.to_be_bytes());
+        Ok(())
     }
 }
 
@@ -537,6 +629,16 @@ impl Upstream for Memory {
         let arguments = cleared
             .arguments()
             .map(|text| String::from_utf8(text.to_vec()).unwrap());
+        if cleared.purpose() == Purpose::Preview {
+            let What::Tool(tool) = cleared.what() else {
+                panic!("a preview calls tools");
+            };
+            self.looked
+                .lock()
+                .unwrap()
+                .push((tool.to_string(), arguments));
+            return ready(self.values.lock().unwrap()[&**tool].clone());
+        }
         self.sent
             .lock()
             .unwrap()
