@@ -8,7 +8,7 @@ use countersign_permission::{
     Approval, ArgumentLimit, CallLimits, Danger, Development, Hash, Kind, Mode, Permission,
     Validation,
 };
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
 
 use crate::price::{Cost, MAX_FORMULA_PRICE};
@@ -17,6 +17,15 @@ use crate::request::Audience;
 
 /// The executor's own tool: describes the calling key. No scope; every authenticated key may call it.
 pub const WHOAMI: &str = "countersign_whoami";
+
+/// The executor's own tool: how a held call of the calling key stands.
+pub const APPROVAL: &str = "countersign_approval";
+
+/// The executor's own tool: the calling key's turn.
+pub const TURN: &str = "countersign_turn";
+
+/// Names no server's tool may have.
+pub const OWN_TOOLS: [&str; 3] = [WHOAMI, APPROVAL, TURN];
 
 /// One settings generation.
 #[derive(Clone, Debug)]
@@ -62,7 +71,12 @@ pub struct ExecutorFacts {
     pub development: Development,
     /// Whether it was started with `--dry-run`: every write ends with its preview.
     pub dry_run: bool,
+    /// How long an agent's request is held for the person before it is answered `pending_approval`.
+    pub hold: SignedDuration,
 }
+
+/// Default of [`ExecutorFacts::hold`].
+pub const HOLD: SignedDuration = SignedDuration::from_secs(45);
 
 /// A list that switches things off, or that it could not be read (then nothing exists).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,6 +12,7 @@
 //! answers [`ports::Failure::Cancelled`], so that every noted call has an outcome.
 
 pub mod answer;
+pub mod approval;
 pub mod availability;
 pub mod bound;
 pub mod bucket;

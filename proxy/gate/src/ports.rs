@@ -11,6 +11,7 @@ use bytes::Bytes;
 use countersign_permission::{CallLimits, Hash};
 use jiff::Timestamp;
 
+use crate::approval::Approval;
 use crate::bound::Bound;
 use crate::catalog::Tool;
 use crate::confirmation::Confirmation;
@@ -25,7 +26,7 @@ pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 mod held;
 
-pub use held::{End, KeyClaim, Prompt, Settle, Take, Taken};
+pub use held::{End, Hold, KeyClaim, Mark, Prompt, Settle, Take, Taken, Waits};
 
 /// Everything the flow reaches the world through.
 #[derive(Clone, Copy)]
@@ -64,6 +65,9 @@ pub struct NoRandom;
 pub trait Clock: Send + Sync {
     /// Now. Durations are differences of two calls.
     fn now(&self) -> Timestamp;
+
+    /// Waits a moment, until it is worth looking again how a held call stands, at most until `until`.
+    fn pause(&self, until: Timestamp) -> Pending<'_, ()>;
 }
 
 /// Names to tools. Synchronous; a public caller's network is charged before it is asked (R26, R100).
@@ -118,6 +122,32 @@ pub trait Store: Send + Sync {
     fn wrong_code<'a>(
         &'a self,
         bound: &'a Bound,
+        now: Timestamp,
+    ) -> Pending<'a, Result<(), StoreError>>;
+
+    /// The newest approval of exactly this call that still means something for it: waiting, approved or running; done or failed and
+    /// not delivered; declined and not yet over. Its state is as [`crate::approval::stands`] says.
+    fn approval_for<'a>(
+        &'a self,
+        bound: &'a Bound,
+        now: Timestamp,
+    ) -> Pending<'a, Result<Option<Approval>, StoreError>>;
+
+    /// The approval of that id, however it stands.
+    fn approval<'a>(
+        &'a self,
+        id: &'a str,
+        now: Timestamp,
+    ) -> Pending<'a, Result<Option<Approval>, StoreError>>;
+
+    /// Keeps a new approval, its arguments encrypted, or gives the one that [`Store::approval_for`] would: one transaction.
+    fn hold<'a>(&'a self, hold: Hold<'a>) -> Pending<'a, Result<Approval, StoreError>>;
+
+    /// Marks an approval; a mark that no longer fits how it stands changes nothing.
+    fn mark<'a>(
+        &'a self,
+        id: &'a str,
+        mark: Mark,
         now: Timestamp,
     ) -> Pending<'a, Result<(), StoreError>>;
 
@@ -373,6 +403,8 @@ pub enum Ended {
     Preview,
     /// A confirmation code; nothing ran.
     ConfirmationRequired,
+    /// It waits for the person; nothing ran.
+    PendingApproval,
     /// Refused; nothing ran.
     Refused,
 }

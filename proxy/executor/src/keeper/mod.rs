@@ -31,6 +31,9 @@ use shelf::{Judged, Shelf};
 /// How often an idle executor looks whether its settings changed.
 const LOOK: Duration = Duration::from_millis(500);
 
+/// How often a held call looks whether the person has decided.
+const GLANCE: Duration = Duration::from_millis(300);
+
 /// The gatekeeper of one agent at one server.
 pub struct Keeper {
     agent: Name,
@@ -46,6 +49,12 @@ struct SystemClock;
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         Timestamp::now()
+    }
+
+    fn pause(&self, until: Timestamp) -> Pending<'_, ()> {
+        let left = until.duration_since(Timestamp::now());
+        let left = Duration::try_from(left).unwrap_or(Duration::ZERO);
+        Box::pin(tokio::time::sleep(left.min(GLANCE)))
     }
 }
 

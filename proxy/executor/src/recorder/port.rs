@@ -150,6 +150,7 @@ fn outcome(note: gate::OutcomeNote, id: book::CallId) -> (Draft, usize) {
             gate::Ended::Error => book::Status::Error,
             gate::Ended::Unknown => book::Status::Unknown,
             gate::Ended::Preview => book::Status::Preview,
+            gate::Ended::PendingApproval => book::Status::PendingApproval,
             gate::Ended::ConfirmationRequired => book::Status::ConfirmationRequired,
             gate::Ended::Refused => book::Status::Refused,
         },

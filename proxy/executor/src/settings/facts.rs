@@ -10,6 +10,7 @@ use countersign_gate::facts::{
 use countersign_gate::price;
 use countersign_gate::rate::{BucketSize, Buckets};
 use countersign_permission as terms;
+use jiff::SignedDuration;
 use serde_json::Value;
 
 use super::checked::{Agent, Server, Settings};
@@ -91,6 +92,7 @@ pub fn facts(
                 terms::Development::No
             },
             dry_run: false,
+            hold: SignedDuration::from_secs(settings.approval.hold_seconds.into()),
         },
         enabled: open == Open::Yes,
         maintenance: false,
@@ -112,6 +114,7 @@ pub fn closed(generation: u64) -> Result<Facts, FactsError> {
             name: String::new(),
             development: terms::Development::No,
             dry_run: false,
+            hold: countersign_gate::facts::HOLD,
         },
         enabled: false,
         maintenance: false,

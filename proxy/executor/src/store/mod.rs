@@ -1,5 +1,6 @@
 //! State that processes share: `state.db` (must survive) and `buckets.db` (need not). Judges nothing; the gate does.
 
+mod approvals;
 mod buckets;
 mod confirmations;
 mod error;
@@ -13,6 +14,7 @@ mod take;
 #[cfg(test)]
 mod tests;
 
+pub use approvals::{Held, Opened, Undecided};
 pub use buckets::{BucketsDb, RefusalCount};
 pub use error::StoreFault;
 pub use port::SharedStore;

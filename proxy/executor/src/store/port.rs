@@ -1,11 +1,12 @@
 //! The gate's `Store` port over both files. Translates, decides nothing.
 
+use countersign_gate::approval::Approval;
 use countersign_gate::bound::Bound;
 use countersign_gate::confirmation::Confirmation;
 use countersign_gate::idempotency::Twin;
 use countersign_gate::ports::{
-    Charge, CountedRefusal, KeyClaim, KeyRecord, Pending, Prompt, Settle, Store, StoreError, Take,
-    Taken, UseClaim, Uses,
+    Charge, CountedRefusal, Hold, KeyClaim, KeyRecord, Mark, Pending, Prompt, Settle, Store,
+    StoreError, Take, Taken, UseClaim, Uses,
 };
 use countersign_gate::rate::Charged;
 use jiff::Timestamp;
@@ -139,6 +140,50 @@ impl Store for SharedStore {
                 .wrong_code(bound, now)
                 .map_err(|fault| said(&fault))
         })
+    }
+
+    fn approval_for<'a>(
+        &'a self,
+        bound: &'a Bound,
+        now: Timestamp,
+    ) -> Pending<'a, Result<Option<Approval>, StoreError>> {
+        Box::pin(async move {
+            let serving = self.served()?;
+            self.state
+                .approval_for(bound, now, serving)
+                .map_err(|fault| said(&fault))
+        })
+    }
+
+    fn approval<'a>(
+        &'a self,
+        id: &'a str,
+        now: Timestamp,
+    ) -> Pending<'a, Result<Option<Approval>, StoreError>> {
+        Box::pin(async move {
+            let serving = self.served()?;
+            self.state
+                .approval(id, now, serving)
+                .map_err(|fault| said(&fault))
+        })
+    }
+
+    fn hold<'a>(&'a self, hold: Hold<'a>) -> Pending<'a, Result<Approval, StoreError>> {
+        Box::pin(async move {
+            let serving = self.served()?;
+            self.state
+                .hold(&hold, serving)
+                .map_err(|fault| said(&fault))
+        })
+    }
+
+    fn mark<'a>(
+        &'a self,
+        id: &'a str,
+        mark: Mark,
+        now: Timestamp,
+    ) -> Pending<'a, Result<(), StoreError>> {
+        Box::pin(async move { self.state.mark(id, mark, now).map_err(|fault| said(&fault)) })
     }
 
     fn take<'a>(&'a self, take: Take<'a>) -> Pending<'a, Result<Taken, StoreError>> {

@@ -35,9 +35,9 @@ pub struct Pin {
 
 /// Times are milliseconds since 1970; `scopes` a JSON list or null.
 const FORMAT: Format = Format {
-    version: 3,
+    version: 4,
     synchronous: "FULL",
-    upgrades: &[super::idempotency::SCHEMA, super::confirmations::SCHEMA],
+    upgrades: &[super::idempotency::SCHEMA, super::confirmations::SCHEMA, super::approvals::SCHEMA],
     schema: "
         CREATE TABLE keys (prefix TEXT PRIMARY KEY NOT NULL, agent TEXT NOT NULL, mac BLOB NOT NULL CHECK (length(mac) = 32),
                            scopes TEXT, created INTEGER NOT NULL, expires INTEGER, revoked INTEGER) WITHOUT ROWID;
@@ -214,6 +214,14 @@ impl StateDb {
         self.change(|transaction| {
             transaction.execute("DELETE FROM pins WHERE server = ?1", [server])
         })
+    }
+
+    /// Something went wrong with what the file holds.
+    pub(super) fn fault(&self, detail: &str) -> StoreFault {
+        StoreFault::Failed {
+            path: self.path.clone(),
+            detail: detail.to_owned(),
+        }
     }
 
     pub(super) fn change<T>(

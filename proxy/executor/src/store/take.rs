@@ -5,7 +5,7 @@ use countersign_gate::idempotency::Twin;
 use countersign_gate::ports::{End, Settle, Take, Taken, Uses};
 
 use super::serving::Serving;
-use super::{StateDb, StoreFault, confirmations, idempotency, state};
+use super::{StateDb, StoreFault, approvals, confirmations, idempotency, state};
 
 impl StateDb {
     /// Takes all of it or nothing.
@@ -23,6 +23,12 @@ impl StateDb {
             {
                 return Ok(Err(Taken::Confirmation(reason)));
             }
+            if let Some(id) = take.approval
+                && let Err(state) =
+                    approvals::run(transaction, id, (take.call_id, take.now), serving)?
+            {
+                return Ok(Err(Taken::Approval(state)));
+            }
             if let Some(claim) = &take.uses {
                 let uses = state::count(transaction, claim)?;
                 if uses != Uses::Allowed {
@@ -36,26 +42,36 @@ impl StateDb {
     /// Settles what the call still holds. Not flushed: lost with the machine's power it leaves an unknown outcome, no second run.
     pub(super) fn settle(&self, settle: &Settle<'_>, serving: &Serving) -> Result<(), StoreFault> {
         let by = (settle.call_id, settle.now);
-        let Some(claim) = &settle.key else {
-            return Ok(());
-        };
-        let (end, sealed) = match &settle.end {
-            End::Answered(stored) => {
-                match serving
-                    .seal
-                    .seal(&idempotency::about(claim), &stored.encode())
-                {
-                    Ok(sealed) => (settle.end.clone(), Some(sealed)),
-                    Err(error) => {
-                        tracing::error!(%error, "an answer cannot be kept for its idempotency key");
-                        (End::Unknown, None)
-                    }
-                }
-            }
-            end => (end.clone(), None),
-        };
+        let for_key = settle
+            .key
+            .as_ref()
+            .map(|claim| kept(&settle.end, &idempotency::about(claim), serving));
+        let for_approval = settle
+            .approval
+            .map(|id| kept(&settle.end, &approvals::about("answer", id), serving));
         self.change_unflushed(|transaction| {
-            idempotency::settle(transaction, claim, by, &end, sealed.as_deref())
+            if let (Some(claim), Some((end, sealed))) = (&settle.key, &for_key) {
+                idempotency::settle(transaction, claim, by, end, sealed.as_deref())?;
+            }
+            if let (Some(id), Some((end, sealed))) = (settle.approval, &for_approval) {
+                let how = (end, settle.waits);
+                approvals::settle(transaction, id, settle.call_id, how, sealed.as_deref())?;
+            }
+            Ok(())
         })
+    }
+}
+
+/// An end with its answer sealed; one that cannot be sealed is as good as unknown.
+fn kept(end: &End, about: &str, serving: &Serving) -> (End, Option<Vec<u8>>) {
+    let End::Answered(stored) = end else {
+        return (end.clone(), None);
+    };
+    match serving.seal.seal(about, &stored.encode()) {
+        Ok(sealed) => (end.clone(), Some(sealed)),
+        Err(error) => {
+            tracing::error!(%error, "an answer cannot be kept");
+            (End::Unknown, None)
+        }
     }
 }

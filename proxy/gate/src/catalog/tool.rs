@@ -10,7 +10,7 @@ use super::close::{Closing, Replay, Root, close};
 use super::definition::hash_checked;
 use super::inspect::{Unfit, short};
 use super::{ControlFields, LazySchema, Schema, Validators};
-use crate::facts::{ServerFacts, ToolSettings, WHOAMI};
+use crate::facts::{OWN_TOOLS, ServerFacts, ToolSettings};
 use crate::json;
 
 /// A tool that can be listed and held to its schema.
@@ -172,7 +172,7 @@ fn tool(
     definition: Hash,
     validators: &mut Validators,
 ) -> Result<Tool, Unfit> {
-    if name == WHOAMI {
+    if OWN_TOOLS.contains(&name) {
         return Err(Unfit::at(
             "/name",
             format!("`{}` is the executor's own tool", short(name)),

@@ -4,6 +4,7 @@
 use jiff::Timestamp;
 
 use super::{UseClaim, Uses};
+use crate::approval::{Approval, ApprovalState};
 use crate::bound::Bound;
 use crate::confirmation::{Confirmation, Reason};
 use crate::idempotency::{Stored, Twin};
@@ -30,6 +31,32 @@ pub struct Take<'a> {
     pub key: Option<KeyClaim<'a>>,
     /// The id of the confirmation it redeems.
     pub confirmation: Option<&'a str>,
+    /// The id of the approval it runs under: approved, then running, by exactly one call.
+    pub approval: Option<&'a str>,
+}
+
+/// An approval to keep.
+#[derive(Clone, Debug)]
+pub struct Hold<'a> {
+    /// What is kept in the clear.
+    pub approval: &'a Approval,
+    /// The arguments to run it with, JSON text; kept encrypted.
+    pub arguments: &'a [u8],
+    /// What the person is shown, JSON text; kept encrypted.
+    pub preview: &'a [u8],
+    /// Now.
+    pub now: Timestamp,
+}
+
+/// What happens to an approval besides running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// Its end (done, failed) was told to the agent: the same call is a new one from here on.
+    Delivered,
+    /// What it would change has changed: waiting or approved, it expires.
+    Changed,
+    /// The agent took it back: waiting or approved, it is rejected.
+    Withdrawn,
 }
 
 /// A confirmation to keep.
@@ -45,7 +72,7 @@ pub struct Prompt<'a> {
     pub now: Timestamp,
 }
 
-/// How a [`Take`] went. Looked at in the order key, confirmation, uses; the first that fails is told and nothing is taken.
+/// How a [`Take`] went. Looked at in the order key, confirmation, approval, uses; the first that fails is told and nothing is taken.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Taken {
     /// Everything is taken.
@@ -54,6 +81,8 @@ pub enum Taken {
     Twin(Twin),
     /// The confirmation cannot be spent (any more).
     Confirmation(Reason),
+    /// The approval is not approved (any more); `None`: there is none.
+    Approval(Option<ApprovalState>),
     /// No use is left (never [`Uses::Allowed`]).
     Uses(Uses),
 }
@@ -67,8 +96,21 @@ pub struct Settle<'a> {
     pub now: Timestamp,
     /// Its key, if it had one.
     pub key: Option<KeyClaim<'a>>,
+    /// The approval it ran under.
+    pub approval: Option<&'a str>,
+    /// Whether the agent waits for the answer, so that it is delivered with it.
+    pub waits: Waits,
     /// How it ended.
     pub end: End,
+}
+
+/// Whether somebody waits for a call's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waits {
+    /// The agent does.
+    Agent,
+    /// Nobody: it is fetched later.
+    Nobody,
 }
 
 /// How a call that took something ended.
@@ -78,6 +120,6 @@ pub enum End {
     Answered(Stored),
     /// It was or may have been sent, and there is no answer that could be kept.
     Unknown,
-    /// It certainly was not sent: the key is free again.
+    /// It certainly was not sent: the key is free again, the approval as good as before.
     NotSent,
 }

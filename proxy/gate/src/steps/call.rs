@@ -117,12 +117,14 @@ pub(super) struct Allowed {
 pub(super) struct Takes {
     pub key: Option<(Arc<Bound>, Arc<str>)>,
     pub confirmation: Option<Arc<str>>,
+    pub approval: Option<Arc<str>>,
 }
 
 impl Takes {
     pub fn links(&self) -> Links {
         Links {
             confirmation: self.confirmation.clone(),
+            approval: self.approval.clone(),
             ..Links::default()
         }
     }
@@ -198,6 +200,7 @@ pub(super) enum Wanted {
         server: Arc<str>,
     },
     Whoami,
+    Approval,
 }
 
 impl Wanted {
@@ -207,6 +210,7 @@ impl Wanted {
             Self::Tool(tool) => &tool.name,
             Self::Method { method, .. } => method.name(),
             Self::Whoami => crate::facts::WHOAMI,
+            Self::Approval => crate::facts::APPROVAL,
         }
     }
 }
@@ -276,6 +280,8 @@ pub(super) enum How {
         subject: Box<Subject>,
         decisions: Vec<DecisionNote>,
         ended: CallEnd,
+        /// Whether it is what the same call was answered before.
+        replayed: bool,
     },
     /// Answered about the caller itself; nothing is owed.
     Own { finished: Finished },

@@ -34,7 +34,7 @@ pub(super) async fn step(
     let rows = object.map(rows);
     let units = match &target {
         Wanted::Tool(tool) => price(&tool.settings, kind, rows, per(&tool.settings, object)),
-        Wanted::Method { .. } | Wanted::Whoami => 1,
+        Wanted::Method { .. } | Wanted::Whoami | Wanted::Approval => 1,
     };
     let paid = match &who {
         Who::Agent(agent) => charge(facts, ports, &mut base, &key_bucket(agent), units).await,
@@ -136,7 +136,7 @@ fn look(arguments: &Arguments, target: &Wanted) -> Looked {
     };
     let limit = match target {
         Wanted::Tool(tool) => tool.settings.max_bytes,
-        Wanted::Method { .. } | Wanted::Whoami => MAX_BYTES,
+        Wanted::Method { .. } | Wanted::Whoami | Wanted::Approval => MAX_BYTES,
     };
     if raw.len() as u64 > limit {
         return Looked::TooLarge;

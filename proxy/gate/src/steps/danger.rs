@@ -1,23 +1,24 @@
 //! Step 11: whether a write needs a second step. A dry run ends with its preview; a dangerous call ends with a preview and a code, and
-//! goes on with that code; what needs the person's approval cannot be held by this version and is refused.
+//! goes on with that code; what needs the person's approval is queued ([`super::queue`]).
 
 use std::sync::Arc;
 
-use countersign_permission::{Approval, Mode};
+use countersign_permission::Mode;
 use serde_json::json;
 
 use super::call::{
     Allowed, Base, Call, Control, Ended, Fresh, How, Judged, Subject, Takes, Wanted,
 };
-use super::ending::{broken, cannot_hold};
+use super::ending::{broken, cannot_hold, policy};
 use super::preview::{Previewed, preview};
+use super::queue::Why;
 use crate::answer::Finished;
 use crate::bound::{Bound, object};
 use crate::catalog::Tool;
 use crate::confirmation::{self, Confirmation, ConfirmationState, Reason, usable};
 use crate::facts::Facts;
 use crate::json::{Change, edit};
-use crate::ports::{Ended as CallEnd, Ports, Prompt};
+use crate::ports::{DecisionNote, Ended as CallEnd, Ports, Prompt, Verdict};
 use crate::refusal::{Code, Refusal};
 
 pub(super) async fn step(
@@ -36,7 +37,7 @@ pub(super) async fn step(
     let Judged {
         mut subject,
         control,
-        decisions,
+        mut decisions,
     } = judged;
     let mut takes = Takes::default();
     if let (Wanted::Tool(tool), Some(bound)) = (subject.target.clone(), bound) {
@@ -49,14 +50,18 @@ pub(super) async fn step(
         };
         match gate.hold(&mut subject, &control, mode).await {
             Ok(Next::On(confirmation)) => takes.confirmation = confirmation,
+            Ok(Next::Approved(id)) => {
+                decisions.push(decision(&gate, &subject, mode, Verdict::Allow));
+                takes.approval = Some(id);
+            }
+            Ok(Next::Ended(how)) => return Err(Ended { base, how }),
+            Ok(Next::Pending(finished, replayed)) => {
+                decisions.push(decision(&gate, &subject, mode, Verdict::Deny));
+                let ended = (CallEnd::PendingApproval, replayed);
+                return Err(answered(base, finished, subject, decisions, ended));
+            }
             Ok(Next::Answer(finished, ended)) => {
-                let how = How::Finished {
-                    finished,
-                    subject: Box::new(subject),
-                    decisions,
-                    ended,
-                };
-                return Err(Ended { base, how });
+                return Err(answered(base, finished, subject, decisions, (ended, false)));
             }
             Err(refusal) => return Err(base.refused(*refusal, subject, decisions)),
         }
@@ -70,6 +75,37 @@ pub(super) async fn step(
             takes,
         },
     })
+}
+
+fn answered(
+    base: Base,
+    finished: Finished,
+    subject: Subject,
+    decisions: Vec<DecisionNote>,
+    (ended, replayed): (CallEnd, bool),
+) -> Ended {
+    let how = How::Finished {
+        finished,
+        subject: Box::new(subject),
+        decisions,
+        ended,
+        replayed,
+    };
+    Ended { base, how }
+}
+
+/// What holding a call, or letting an approved one on, is in the record.
+fn decision(gate: &Gate<'_>, subject: &Subject, mode: Mode, verdict: Verdict) -> DecisionNote {
+    let (by, rule) = gate
+        .queued(subject, mode, true)
+        .map_or(("danger", "approval"), Why::rule);
+    DecisionNote {
+        gate: by,
+        rule: rule.to_string(),
+        verdict,
+        policy: policy(subject),
+        aim: None,
+    }
 }
 
 /// A code that is not good.
@@ -94,18 +130,24 @@ pub(super) fn not_good(step: u8, tool: &str, reason: Reason) -> Refusal {
 }
 
 /// One write at this step.
-struct Gate<'a> {
-    facts: &'a Facts,
-    ports: &'a Ports<'a>,
-    base: &'a Base,
-    tool: &'a Tool,
-    bound: &'a Bound,
+pub(super) struct Gate<'a> {
+    pub facts: &'a Facts,
+    pub ports: &'a Ports<'a>,
+    pub base: &'a Base,
+    pub tool: &'a Tool,
+    pub bound: &'a Bound,
 }
 
 /// What becomes of a write.
-enum Next {
+pub(super) enum Next {
     /// It goes on, redeeming a confirmation where it had a code.
     On(Option<Arc<str>>),
+    /// It goes on under an approval.
+    Approved(Arc<str>),
+    /// It waits for the person; whether the same was answered before.
+    Pending(Finished, bool),
+    /// It ends with the answer of a run it did not wait for.
+    Ended(How),
     /// It ends with this.
     Answer(Finished, CallEnd),
 }
@@ -123,17 +165,13 @@ impl Gate<'_> {
             return Ok(Next::Answer(self.shown(&previewed), CallEnd::Preview));
         }
         let dangerous = self.tool.is_dangerous(object(subject.sent.as_deref()));
-        if let Some((rule, why)) = self.queued(subject, mode, dangerous) {
-            return Err(Box::new(cannot_hold(11, &self.tool.name, rule, why)));
-        }
         if self.tool.settings.require_copy {
             let why = "it needs a fresh copy of the book";
-            return Err(Box::new(cannot_hold(
-                11,
-                &self.tool.name,
-                "require_copy",
-                why,
-            )));
+            let name = &self.tool.name;
+            return Err(Box::new(cannot_hold(11, name, "require_copy", why)));
+        }
+        if self.queued(subject, mode, dangerous).is_some() {
+            return self.hold_for_person(subject).await;
         }
         match &control.confirm_token {
             Some(code) => self.redeem(subject, code).await,
@@ -145,31 +183,7 @@ impl Gate<'_> {
         }
     }
 
-    /// Whether the person must approve it, and by which rule.
-    fn queued(
-        &self,
-        subject: &Subject,
-        mode: Mode,
-        dangerous: bool,
-    ) -> Option<(&'static str, &'static str)> {
-        let required = subject
-            .who
-            .agent()
-            .is_some_and(|agent| agent.facts.requires_approval);
-        if mode == Mode::Ask {
-            return Some(("mode", "every write of this agent waits for the person"));
-        }
-        if required {
-            return Some((
-                "requires_approval",
-                "every write of this agent needs an approval",
-            ));
-        }
-        (dangerous && self.tool.settings.approval != Approval::None)
-            .then_some(("approval", "it needs the person's approval"))
-    }
-
-    async fn preview(&self, subject: &Subject) -> Result<Previewed, Box<Refusal>> {
+    pub(super) async fn preview(&self, subject: &Subject) -> Result<Previewed, Box<Refusal>> {
         preview(self.facts, self.ports, self.base, subject, self.tool)
             .await
             .map_err(Box::new)

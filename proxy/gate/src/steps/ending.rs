@@ -51,8 +51,12 @@ pub(super) async fn settle(ports: &Ports<'_>, ended: Ended) -> Answer {
             subject,
             decisions,
             ended,
+            replayed: again,
         } => match write(ports, &base, &subject, decisions, (ended, None)).await {
-            Ok(()) => Outcome::Finished(finished),
+            Ok(()) => {
+                replayed = again;
+                Outcome::Finished(finished)
+            }
             Err(detail) => Outcome::Refused(Box::new(unrecorded(12).because(detail))),
         },
     };
@@ -70,7 +74,7 @@ pub(super) fn call_note(base: &Base, subject: &Subject) -> CallNote {
     let (server, definition) = match &subject.target {
         Wanted::Tool(tool) => (tool.server.to_string(), Some(tool.definition)),
         Wanted::Method { server, .. } => (server.to_string(), None),
-        Wanted::Whoami => (String::new(), None),
+        Wanted::Whoami | Wanted::Approval => (String::new(), None),
     };
     CallNote {
         call_id: base.request.call_id.clone(),

@@ -6,6 +6,7 @@ use crate::ports::Ports;
 use crate::request::Request;
 use crate::serve::Listing;
 
+mod approval_tool;
 mod authenticate;
 mod bounds;
 mod call;
@@ -18,6 +19,7 @@ mod mode;
 mod note;
 mod own;
 mod preview;
+mod queue;
 mod record;
 mod rights;
 mod run;

@@ -8,7 +8,7 @@ use super::cleared::{Cleared, What};
 use super::ending::{broken, call_note, unrecorded};
 use super::record::settlement;
 use super::validate::{claim, outside_uses};
-use super::{danger, idempotency};
+use super::{danger, idempotency, queue};
 use crate::facts::Facts;
 use crate::ports::{
     CallNote, Durability, End, KeyClaim, Note, Ports, Purpose, StoreError, Take, Taken,
@@ -30,7 +30,9 @@ pub(super) async fn step(
     let (server, what) = match &subject.target {
         Wanted::Tool(tool) => (tool.server.clone(), What::Tool(tool.name.clone())),
         Wanted::Method { method, server } => (server.clone(), What::Method(*method)),
-        Wanted::Whoami => return Err(base.plain(broken(12, "an own tool came to be forwarded"))),
+        Wanted::Whoami | Wanted::Approval => {
+            return Err(base.plain(broken(12, "an own tool came to be forwarded")));
+        }
     };
     match take(ports, &base, &subject, &takes).await {
         Ok(Taken::All) => {}
@@ -42,6 +44,12 @@ pub(super) async fn step(
             let mut subject = subject;
             subject.links = takes.links();
             let refusal = danger::not_good(12, subject.target.name(), reason);
+            return Err(base.refused(refusal, subject, decisions));
+        }
+        Ok(Taken::Approval(state)) => {
+            let mut subject = subject;
+            subject.links = takes.links();
+            let refusal = queue::taken_by_another(subject.target.name(), state);
             return Err(base.refused(refusal, subject, decisions));
         }
         Ok(Taken::Twin(twin)) => {
@@ -104,12 +112,17 @@ async fn take(
         now: ports.clock.now(),
         uses: claim(base, subject).filter(|_| base.purpose == Purpose::Call),
         confirmation: takes.confirmation.as_deref(),
+        approval: takes.approval.as_deref(),
         key: takes
             .key
             .as_ref()
             .map(|(bound, key)| KeyClaim { bound, key }),
     };
-    if take.uses.is_none() && take.key.is_none() && take.confirmation.is_none() {
+    let nothing = take.uses.is_none()
+        && take.key.is_none()
+        && take.confirmation.is_none()
+        && take.approval.is_none();
+    if nothing {
         return Ok(Taken::All);
     }
     ports.store.take(take).await

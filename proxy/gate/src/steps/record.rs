@@ -9,9 +9,10 @@ use crate::facts::Facts;
 use crate::idempotency::Stored;
 use crate::ports::{
     Durability, End, Ended as CallEnd, Failure, Forwarded, KeyClaim, OutcomeNote, Ports,
-    Ran as RunEnd, Settle,
+    Ran as RunEnd, Settle, Waits,
 };
 use crate::refusal::{Code, Refusal};
+use crate::request::QUEUE;
 
 pub(super) async fn step(
     _: &Facts,
@@ -97,10 +98,17 @@ pub(super) fn settlement<'a>(
         .key
         .as_ref()
         .map(|(bound, key)| KeyClaim { bound, key });
-    key.is_some().then_some(Settle {
+    let approval = takes.approval.as_deref();
+    (key.is_some() || approval.is_some()).then_some(Settle {
         call_id: &base.request.call_id,
         now,
         key,
+        approval,
+        waits: if base.request.via == QUEUE {
+            Waits::Nobody
+        } else {
+            Waits::Agent
+        },
         end,
     })
 }

@@ -35,7 +35,7 @@ pub(super) async fn step(
     let header = base.request.idempotency_header.as_deref();
     let judged = match subject.target.clone() {
         Wanted::Tool(tool) => judge(&tool, &mut subject, arguments, header, &mut decisions),
-        Wanted::Method { .. } | Wanted::Whoami => {
+        Wanted::Method { .. } | Wanted::Whoami | Wanted::Approval => {
             shape_of(subject.target.name(), arguments).map(|()| Control::default())
         }
     };

@@ -8,7 +8,7 @@ use countersign_permission::{Hash, InForce, Kind, Pin};
 use super::call::{Agent, Authenticated, Base, Call, Ended, Visible, Wanted, Who};
 use super::charge::{charge, key_bucket};
 use crate::catalog::Tool;
-use crate::facts::{DisabledList, Facts, WHOAMI};
+use crate::facts::{APPROVAL, DisabledList, Facts, WHOAMI};
 use crate::ports::Ports;
 use crate::rate::RateState;
 use crate::refusal::{Code, Refusal};
@@ -70,7 +70,7 @@ pub(super) async fn list(
     let mut tools = ports.registry.tools(server);
     tools.retain(|tool| see(facts, &call.stage.who, tool).is_ok());
     let own = if call.stage.who.agent().is_some() {
-        vec![super::own::WHOAMI_ITEM]
+        vec![super::own::WHOAMI_ITEM, super::approval_tool::APPROVAL_ITEM]
     } else {
         Vec::new()
     };
@@ -81,6 +81,7 @@ fn look_up(facts: &Facts, ports: &Ports<'_>, base: &Base, who: &Who) -> Result<W
     let server = base.request.server.as_deref();
     match &base.request.target {
         Target::Tool(name) if name == WHOAMI && who.agent().is_some() => Ok(Wanted::Whoami),
+        Target::Tool(name) if name == APPROVAL && who.agent().is_some() => Ok(Wanted::Approval),
         Target::Tool(name) => {
             let tool = ports
                 .registry

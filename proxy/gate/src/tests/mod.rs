@@ -1,5 +1,6 @@
 //! The whole flow over ports in memory.
 
+mod approvals;
 mod danger;
 mod flow;
 mod keys;

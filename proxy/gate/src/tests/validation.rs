@@ -1,8 +1,6 @@
 //! Step 6 and what this version cannot hold: what is refused, what is sent.
 
-use countersign_permission::{
-    Approval, ArgumentLimit, CallLimits, Danger, Kind, Mode, Rate, Validation,
-};
+use countersign_permission::{ArgumentLimit, CallLimits, Kind, Rate, Validation};
 use proptest::prelude::{any, prop, prop_assert, prop_assert_eq, proptest};
 use serde_json::{Value, json};
 
@@ -352,12 +350,6 @@ fn what_later_steps_would_hold_is_refused_and_never_ignored() {
     let tool = |change: &dyn Fn(&mut crate::facts::ToolSettings)| World::with_tool("put", change);
     let held = [
         agent(&|agent| agent.has_write_policy = true),
-        agent(&|agent| agent.mode = Mode::Ask),
-        agent(&|agent| agent.requires_approval = true),
-        tool(&|tool| {
-            tool.danger = Danger::Always;
-            tool.approval = Approval::Passkey;
-        }),
         tool(&|tool| tool.require_copy = true),
     ];
     for world in held {

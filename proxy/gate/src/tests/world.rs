@@ -12,19 +12,21 @@ use countersign_permission::{
 use jiff::{SignedDuration, Timestamp};
 
 use crate::answer::{Answer, Outcome};
+use crate::approval::{self, Approval, ApprovalState, By, DecideError, Pulse, Verdict as Decision};
 use crate::bound::Bound;
 use crate::bucket::{Level, take};
 use crate::catalog::{Catalog, Tool, Validators};
 use crate::confirmation::{Confirmation, ConfirmationState, TRIES, stands};
 use crate::facts::{
-    AgentFacts, DisabledList, ExecutorFacts, Facts, FirstSeen, Parts, ServerFacts, ToolSettings,
+    AgentFacts, DisabledList, ExecutorFacts, Facts, FirstSeen, HOLD, Parts, ServerFacts,
+    ToolSettings,
 };
 use crate::idempotency::{KeyRow, KeyState, Owner, Twin, twin};
 use crate::key::{KeyText, Pepper};
 use crate::ports::{
-    Book, BookError, Charge, Clock, CountedRefusal, Durability, End, KeyClaim, KeyRecord, NoRandom,
-    Note, OutcomeNote, Pending, Ports, Prompt, Purpose, Ran, Random, Registry, Settle, Store,
-    StoreError, Take, Taken, Upstream, UseClaim, Uses,
+    Book, BookError, Charge, Clock, CountedRefusal, Durability, End, Hold, KeyClaim, KeyRecord,
+    Mark, NoRandom, Note, OutcomeNote, Pending, Ports, Prompt, Purpose, Ran, Random, Registry,
+    Settle, Store, StoreError, Take, Taken, Upstream, UseClaim, Uses, Waits,
 };
 use crate::rate::{Buckets, Charged};
 use crate::request::{Arguments, Audience, Request, Target};
@@ -49,6 +51,9 @@ pub struct Memory {
     pub uses: Mutex<u64>,
     /// Call ids made.
     pub made: Mutex<u64>,
+    pub approvals: Mutex<Vec<Queued>>,
+    /// What the person decides while a call is held, and at which pause.
+    pub decides: Mutex<Option<(u32, Decision)>>,
     pub confirmations: Mutex<Vec<Kept>>,
     /// A confirmation another process spends between look-up and take.
     pub spent_meanwhile: Mutex<Option<String>>,
@@ -72,6 +77,15 @@ pub struct Memory {
     pub fails_at: Mutex<Option<&'static str>>,
     /// A row another process claims between look-up and take.
     pub quicker: Mutex<Option<(String, KeyRow)>>,
+}
+
+/// An approval in the store.
+pub struct Queued {
+    pub row: Approval,
+    pub arguments: String,
+    pub preview: String,
+    pub heartbeat: Timestamp,
+    pub delivered: bool,
 }
 
 /// A confirmation in the store.
@@ -133,6 +147,7 @@ impl World {
                 name: "test".into(),
                 development: Development::Yes,
                 dry_run: false,
+                hold: HOLD,
             },
             enabled: true,
             maintenance: false,
@@ -414,6 +429,12 @@ impl Memory {
                 return Ok(Taken::Confirmation(reason));
             }
         }
+        if let Some(id) = take.approval {
+            let state = self.approval_now(id, take.now).map(|row| row.state);
+            if state != Some(ApprovalState::Approved) {
+                return Ok(Taken::Approval(state));
+            }
+        }
         if let Some(claim) = &take.uses {
             let uses = self.used(claim, 1)?;
             if uses != Uses::Allowed {
@@ -433,6 +454,11 @@ impl Memory {
         if let Some(id) = take.confirmation {
             self.end_confirmation(id, ConfirmationState::Used);
         }
+        self.on_approval(take.approval.unwrap_or_default(), |queued| {
+            queued.row.state = ApprovalState::Running;
+            queued.row.call_id = Some(take.call_id.to_string());
+            queued.heartbeat = take.now;
+        });
         Ok(Taken::All)
     }
 
@@ -444,7 +470,82 @@ impl Memory {
         }
     }
 
+    fn on_approval(&self, id: &str, change: impl FnMut(&mut Queued)) {
+        let mut approvals = self.approvals.lock().unwrap();
+        approvals
+            .iter_mut()
+            .find(|queued| &*queued.row.id == id)
+            .into_iter()
+            .for_each(change);
+    }
+
+    fn seen(&self, queued: &Queued, now: Timestamp) -> Approval {
+        let mut row = queued.row.clone();
+        let gone = row
+            .call_id
+            .as_ref()
+            .is_some_and(|call| self.dead.lock().unwrap().contains(call));
+        let owner = if gone { Owner::Gone } else { Owner::Alive };
+        let heartbeat = queued.heartbeat;
+        row.state = approval::stands(
+            row.state,
+            row.expires_at,
+            Some(Pulse { heartbeat, owner }),
+            now,
+        );
+        row
+    }
+
+    pub fn approval_now(&self, id: &str, now: Timestamp) -> Option<Approval> {
+        let approvals = self.approvals.lock().unwrap();
+        let found = approvals.iter().find(|queued| &*queued.row.id == id)?;
+        Some(self.seen(found, now))
+    }
+
+    fn find_approval(&self, bound: &Bound, now: Timestamp) -> Option<Approval> {
+        let approvals = self.approvals.lock().unwrap();
+        let mine = approvals
+            .iter()
+            .rev()
+            .filter(|queued| queued.row.bound == *bound);
+        mine.map(|queued| (self.seen(queued, now), queued.delivered))
+            .find(|(row, delivered)| match row.state {
+                ApprovalState::Waiting | ApprovalState::Approved | ApprovalState::Running => true,
+                ApprovalState::Done | ApprovalState::Failed => !delivered,
+                ApprovalState::Rejected => now < row.expires_at,
+                ApprovalState::Expired => false,
+            })
+            .map(|(row, _)| row)
+    }
+
+    /// The person decides about everything that waits.
+    pub fn decide(&self, verdict: Decision, now: Timestamp) -> Result<(), DecideError> {
+        for queued in self.approvals.lock().unwrap().iter_mut() {
+            let state = self.seen(queued, now).state;
+            if state == ApprovalState::Waiting {
+                queued.row.state = approval::decide(state, queued.row.needs, verdict, &By::Person)?;
+            }
+        }
+        Ok(())
+    }
+
     fn settled(&self, settle: &Settle<'_>) {
+        self.on_approval(settle.approval.unwrap_or_default(), |queued| {
+            let row = &mut queued.row;
+            if row.state != ApprovalState::Running || row.call_id.as_deref() != Some(settle.call_id)
+            {
+                return;
+            }
+            row.state = match &settle.end {
+                End::Answered(answer) => {
+                    row.answer = Some(answer.clone());
+                    ApprovalState::Done
+                }
+                End::Unknown => ApprovalState::Failed,
+                End::NotSent => ApprovalState::Approved,
+            };
+            queued.delivered = row.state == ApprovalState::Done && settle.waits == Waits::Agent;
+        });
         let Some(claim) = &settle.key else { return };
         let (mut claims, name) = (self.claims.lock().unwrap(), name_of(claim));
         let Some(row) = claims.get_mut(&name).filter(|row| {
@@ -573,6 +674,64 @@ impl Store for Memory {
         ready(self.works("wrong_code"))
     }
 
+    fn approval_for<'a>(
+        &'a self,
+        bound: &'a Bound,
+        now: Timestamp,
+    ) -> Pending<'a, Result<Option<Approval>, StoreError>> {
+        ready(
+            self.works("approval_for")
+                .map(|()| self.find_approval(bound, now)),
+        )
+    }
+
+    fn approval<'a>(
+        &'a self,
+        id: &'a str,
+        now: Timestamp,
+    ) -> Pending<'a, Result<Option<Approval>, StoreError>> {
+        ready(self.works("approval").map(|()| self.approval_now(id, now)))
+    }
+
+    fn hold<'a>(&'a self, hold: Hold<'a>) -> Pending<'a, Result<Approval, StoreError>> {
+        if let Err(error) = self.works("hold") {
+            return ready(Err(error));
+        }
+        let bound = &hold.approval.bound;
+        if let Some(found) = self.find_approval(bound, hold.now) {
+            return ready(Ok(found));
+        }
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        self.approvals.lock().unwrap().push(Queued {
+            row: hold.approval.clone(),
+            arguments: text(hold.arguments),
+            preview: text(hold.preview),
+            heartbeat: hold.now,
+            delivered: false,
+        });
+        ready(Ok(hold.approval.clone()))
+    }
+
+    fn mark<'a>(
+        &'a self,
+        id: &'a str,
+        mark: Mark,
+        now: Timestamp,
+    ) -> Pending<'a, Result<(), StoreError>> {
+        let state = self.approval_now(id, now).map(|row| row.state);
+        let open = matches!(
+            state,
+            Some(ApprovalState::Waiting | ApprovalState::Approved)
+        );
+        self.on_approval(id, |queued| match mark {
+            Mark::Delivered => queued.delivered = true,
+            Mark::Changed if open => queued.row.state = ApprovalState::Expired,
+            Mark::Withdrawn if open => queued.row.state = ApprovalState::Rejected,
+            Mark::Changed | Mark::Withdrawn => {}
+        });
+        ready(self.works("mark"))
+    }
+
     fn take<'a>(&'a self, take: Take<'a>) -> Pending<'a, Result<Taken, StoreError>> {
         ready(self.works("take").and_then(|()| self.taken(&take)))
     }
@@ -677,5 +836,20 @@ impl Clock for World {
     fn now(&self) -> Timestamp {
         let start: Timestamp = NOW.parse().unwrap();
         start + SignedDuration::from_secs(*self.later.lock().unwrap())
+    }
+
+    /// A second goes by; the person may decide in it.
+    fn pause(&self, _: Timestamp) -> Pending<'_, ()> {
+        *self.later.lock().unwrap() += 1;
+        let mut decides = self.memory.decides.lock().unwrap();
+        match decides.as_mut() {
+            Some((0, decision)) => {
+                self.memory.decide(*decision, self.now()).unwrap();
+                *decides = None;
+            }
+            Some((pauses, _)) => *pauses -= 1,
+            None => {}
+        }
+        ready(())
     }
 }
