@@ -1,6 +1,7 @@
 //! The commands, one file each, and what they share: where they work, what they answer. Parsing is `cli`'s.
 
 pub mod agent;
+pub mod approvals;
 pub mod book;
 pub mod config;
 pub mod demo_server;

@@ -283,7 +283,7 @@ impl Gate<'_> {
             document["reason"] = reason.into();
             text.insert_str(0, "What it would change is no longer what you were shown. ");
         }
-        finished(text, &document, previewed)
+        finished(&text, &document, previewed)
     }
 
     fn shown(&self, previewed: &Previewed) -> Finished {
@@ -292,11 +292,11 @@ impl Gate<'_> {
         let text = format!(
             "Preview of `{tool}`: nothing was run. Make the same call without `dry_run` to run it."
         );
-        finished(text, &document, previewed)
+        finished(&text, &document, previewed)
     }
 }
 
-fn finished(text: String, document: &serde_json::Value, previewed: &Previewed) -> Finished {
+fn finished(text: &str, document: &serde_json::Value, previewed: &Previewed) -> Finished {
     let document = edit(
         document.to_string().as_bytes(),
         &[Change::Set("preview", &previewed.agent)],

@@ -73,7 +73,11 @@ pub(super) async fn step(
     };
     let recorded = ports.book.record(outcome, durability).await;
     // The outcome first: a claim that is not settled says less than one that is, and what it says is never wrong.
-    let end = if recorded.is_ok() { end } else { withhold(end) };
+    let end = match end {
+        // An answer that is not recorded is not given to a twin either.
+        End::Answered(_) if recorded.is_err() => End::Unknown,
+        end => end,
+    };
     if let Some(settle) = settlement(&base, &takes, end, at) {
         // The store says in the log what it could not keep. The answer is the server's all the same, and no twin runs for it.
         let _ = ports.store.settle(settle).await;
@@ -111,14 +115,6 @@ pub(super) fn settlement<'a>(
         },
         end,
     })
-}
-
-/// An answer that is not recorded is not given to a twin either.
-fn withhold(end: End) -> End {
-    match end {
-        End::Answered(_) | End::Unknown => End::Unknown,
-        End::NotSent => End::NotSent,
-    }
 }
 
 /// The code a failed run answers with; none for a cancelled one.

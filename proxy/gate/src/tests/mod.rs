@@ -4,6 +4,7 @@ mod approvals;
 mod danger;
 mod flow;
 mod keys;
+mod machine;
 mod rates;
 mod rights;
 mod validation;

@@ -24,9 +24,9 @@ use crate::facts::{
 use crate::idempotency::{KeyRow, KeyState, Owner, Twin, twin};
 use crate::key::{KeyText, Pepper};
 use crate::ports::{
-    Book, BookError, Charge, Clock, CountedRefusal, Durability, End, Hold, KeyClaim, KeyRecord,
-    Mark, NoRandom, Note, OutcomeNote, Pending, Ports, Prompt, Purpose, Ran, Random, Registry,
-    Settle, Store, StoreError, Take, Taken, Upstream, UseClaim, Uses, Waits,
+    Book, BookError, Charge, Clock, CountedRefusal, Durability, End, Forwarded, Hold, KeyClaim,
+    KeyRecord, Mark, NoRandom, Note, OutcomeNote, Pending, Ports, Prompt, Purpose, Ran, Random,
+    Registry, Settle, Store, StoreError, Take, Taken, Upstream, UseClaim, Uses, Waits,
 };
 use crate::rate::{Buckets, Charged};
 use crate::request::{Arguments, Audience, Request, Target};
@@ -63,6 +63,16 @@ pub struct Memory {
     pub notes: Mutex<Vec<Note>>,
     pub outcomes: Mutex<Vec<(OutcomeNote, Durability)>>,
     pub sent: Mutex<Vec<(String, Option<String>)>>,
+    /// The calls that reached the upstream side, in order.
+    pub ran: Mutex<Vec<String>>,
+    /// Those of them that certainly were not sent.
+    pub not_sent: Mutex<HashSet<String>>,
+    /// Those whose outcome the book refused.
+    pub unrecorded: Mutex<HashSet<String>>,
+    /// The calls that claimed a key.
+    pub keyed: Mutex<Vec<(String, String)>>,
+    /// The step at which the process dies, before it is done.
+    pub dies_at: Mutex<Option<&'static str>>,
     /// What previews sent.
     pub looked: Mutex<Vec<(String, Option<String>)>>,
     /// What previews are answered with, by tool.
@@ -354,6 +364,11 @@ fn ready<'a, T: Send + 'a>(value: T) -> Pending<'a, T> {
 impl Memory {
     fn step(&self, name: &'static str) {
         self.trail.lock().unwrap().push(name);
+        let dies = *self.dies_at.lock().unwrap() == Some(name);
+        // Quietly: a death is no failure of the test.
+        if dies {
+            std::panic::resume_unwind(Box::new(name));
+        }
     }
 
     fn works(&self, name: &'static str) -> Result<(), StoreError> {
@@ -450,6 +465,8 @@ impl Memory {
                 },
             };
             self.claims.lock().unwrap().insert(name_of(claim), row);
+            let keyed = (take.call_id.to_string(), name_of(claim));
+            self.keyed.lock().unwrap().push(keyed);
         }
         if let Some(id) = take.confirmation {
             self.end_confirmation(id, ConfirmationState::Used);
@@ -773,6 +790,10 @@ impl Book for Memory {
     ) -> Pending<'_, Result<(), BookError>> {
         self.step("record");
         if *self.book_fails.lock().unwrap() == Some("record") {
+            self.unrecorded
+                .lock()
+                .unwrap()
+                .insert(outcome.call_id.to_string());
             return ready(Err(BookError {
                 detail: "disk full at /secret".into(),
             }));
@@ -788,6 +809,7 @@ impl Upstream for Memory {
         let arguments = cleared
             .arguments()
             .map(|text| String::from_utf8(text.to_vec()).unwrap());
+        self.ran.lock().unwrap().push(cleared.call_id().to_string());
         if cleared.purpose() == Purpose::Preview {
             let What::Tool(tool) = cleared.what() else {
                 panic!("a preview calls tools");
@@ -806,7 +828,18 @@ impl Upstream for Memory {
             body: Bytes::from_static(br#"{"content":[ ]}"#),
             is_error: false,
         };
-        ready(self.answer.lock().unwrap().clone().unwrap_or(result))
+        let ran = self.answer.lock().unwrap().clone().unwrap_or(result);
+        if let Ran::Failed {
+            forwarded: Forwarded::No,
+            ..
+        } = ran
+        {
+            self.not_sent
+                .lock()
+                .unwrap()
+                .insert(cleared.call_id().to_string());
+        }
+        ready(ran)
     }
 }
 
