@@ -50,6 +50,8 @@ pub struct Parts {
     pub disabled_tools: DisabledList,
     /// Servers whose tools do not exist.
     pub disabled_servers: DisabledList,
+    /// Servers through which a person's own session may write. [`DisabledList::Unreadable`]: none.
+    pub person_write_servers: DisabledList,
     /// Bucket sizes.
     pub buckets: Buckets,
     /// The definition the executor saw first of each tool, by server and tool: what the development permission pins. The executor

@@ -30,6 +30,7 @@ pub mod rate;
 pub mod refusal;
 pub mod request;
 pub mod serve;
+pub mod session;
 pub mod steps;
 #[cfg(test)]
 mod tests;

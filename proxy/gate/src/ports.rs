@@ -114,6 +114,12 @@ pub trait Store: Send + Sync {
         mac: &'a [u8; 32],
     ) -> Pending<'a, Result<Option<Confirmation>, StoreError>>;
 
+    /// The confirmation of that id, however it stands: a session's is redeemed by it.
+    fn held_confirmation<'a>(
+        &'a self,
+        id: &'a str,
+    ) -> Pending<'a, Result<Option<Confirmation>, StoreError>>;
+
     /// Keeps a new confirmation; the one it takes the place of expires, both in one transaction.
     fn prompt<'a>(&'a self, prompt: Prompt<'a>) -> Pending<'a, Result<(), StoreError>>;
 
@@ -296,8 +302,10 @@ pub struct CallNote {
     pub request_id: Arc<str>,
     /// When it arrived.
     pub at: Timestamp,
-    /// The agent, or `None` for a public caller.
+    /// The agent, or `None` for a person and a public caller.
     pub agent: Option<String>,
+    /// The person, in their own session.
+    pub person: Option<PersonNote>,
     /// The visible prefix of the key.
     pub key_prefix: Option<String>,
     /// The way it came.
@@ -368,6 +376,17 @@ pub struct OutcomeNote {
     pub duration: Duration,
     /// The confirmation made, spent or refused; the one it takes the place of; the approval it waits for or ran under.
     pub links: Links,
+}
+
+/// A person's session in an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PersonNote {
+    /// The person's id.
+    pub person: Arc<str>,
+    /// The session's id.
+    pub session: Arc<str>,
+    /// What asks on behalf of it.
+    pub via: Arc<str>,
 }
 
 /// Why a call is made.

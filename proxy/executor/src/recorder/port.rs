@@ -77,10 +77,10 @@ fn call(note: gate::CallNote, id: book::CallId, process: &str) -> (Draft, usize)
         .client
         .map(|client| cut(format!("{} {}", client.name, client.version)));
     let body = book::Call {
-        actor: if note.agent.is_some() {
-            book::Actor::Agent
-        } else {
-            book::Actor::Public
+        actor: match (&note.agent, &note.person) {
+            (Some(_), _) => book::Actor::Agent,
+            (None, Some(_)) => book::Actor::Person,
+            (None, None) => book::Actor::Public,
         },
         agent: note.agent,
         approval: linked(note.links.approval),
@@ -104,9 +104,14 @@ fn call(note: gate::CallNote, id: book::CallId, process: &str) -> (Draft, usize)
         rows: (note.rows > 0).then_some(Count(note.rows)),
         sent: None,
         server: note.server,
-        session: None,
+        session: note
+            .person
+            .as_ref()
+            .map(|person| person.session.to_string()),
         tool: note.tool,
-        via: note.via.to_owned(),
+        via: note
+            .person
+            .map_or_else(|| note.via.to_owned(), |person| cut(person.via.to_string())),
     };
     let mut draft = Draft::new(body);
     let mut bytes = 0;

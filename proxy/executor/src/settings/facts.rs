@@ -100,6 +100,9 @@ pub fn facts(
         agents,
         disabled_tools: DisabledList::Names(settings.disabled_tools.iter().cloned().collect()),
         disabled_servers: DisabledList::Names(settings.disabled_servers.iter().cloned().collect()),
+        person_write_servers: DisabledList::Names(
+            settings.person_write_servers.iter().cloned().collect(),
+        ),
         buckets: buckets(&settings.buckets),
         first_seen,
     })?)
@@ -122,6 +125,7 @@ pub fn closed(generation: u64) -> Result<Facts, FactsError> {
         agents: BTreeMap::new(),
         disabled_tools: DisabledList::Unreadable,
         disabled_servers: DisabledList::Unreadable,
+        person_write_servers: DisabledList::Unreadable,
         buckets: Buckets::default(),
         first_seen: Arc::default(),
     })

@@ -33,6 +33,19 @@ impl StateDb {
         })
     }
 
+    /// The confirmation of that id.
+    pub(super) fn held_confirmation(&self, id: &str) -> Result<Option<Confirmation>, StoreFault> {
+        self.with(|connection| {
+            connection
+                .prepare_cached(
+                    "SELECT id, actor, server, tool, arguments, fingerprint, state, expires
+                     FROM confirmations WHERE id = ?1",
+                )?
+                .query_row([id], read)
+                .optional()
+        })
+    }
+
     /// Keeps a new one in the place of another. Not flushed: one that is lost is an unknown code.
     pub(super) fn prompt(&self, prompt: &Prompt<'_>) -> Result<(), StoreFault> {
         let Confirmation {

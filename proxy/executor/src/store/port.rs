@@ -126,6 +126,17 @@ impl Store for SharedStore {
         Box::pin(async move { self.state.confirmation(mac).map_err(|fault| said(&fault)) })
     }
 
+    fn held_confirmation<'a>(
+        &'a self,
+        id: &'a str,
+    ) -> Pending<'a, Result<Option<Confirmation>, StoreError>> {
+        Box::pin(async move {
+            self.state
+                .held_confirmation(id)
+                .map_err(|fault| said(&fault))
+        })
+    }
+
     fn prompt<'a>(&'a self, prompt: Prompt<'a>) -> Pending<'a, Result<(), StoreError>> {
         Box::pin(async move { self.state.prompt(&prompt).map_err(|fault| said(&fault)) })
     }

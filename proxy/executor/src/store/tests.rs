@@ -259,6 +259,10 @@ fn prompted(world: &World, id: &str, bound: &Bound, replaces: Option<&str>) -> [
         now: at(0),
     };
     world.state.prompt(&prompt).unwrap();
+    assert_eq!(
+        world.state.held_confirmation(id).unwrap(),
+        Some(confirmation.clone())
+    );
     assert_eq!(world.state.confirmation(&mac).unwrap(), Some(confirmation));
     mac
 }

@@ -8,6 +8,7 @@ use countersign_permission::{InForce, Kind, Mode, Permission};
 use jiff::Timestamp;
 
 use super::cleared::Cleared;
+use super::person::Person;
 use crate::answer::{Answer, Finished, Outcome};
 use crate::bound::Bound;
 use crate::catalog::Tool;
@@ -162,6 +163,7 @@ pub(super) struct Shaped {
 pub(super) enum Who {
     Agent(Box<Agent>),
     Public { network: BucketId },
+    Person(Box<Person>),
 }
 
 /// An authenticated agent with its rights for this request.
@@ -186,7 +188,14 @@ impl Who {
     pub fn agent(&self) -> Option<&Agent> {
         match self {
             Self::Agent(agent) => Some(agent),
-            Self::Public { .. } => None,
+            Self::Public { .. } | Self::Person(_) => None,
+        }
+    }
+
+    pub fn person(&self) -> Option<&Person> {
+        match self {
+            Self::Person(person) => Some(person),
+            Self::Agent(_) | Self::Public { .. } => None,
         }
     }
 }
@@ -329,6 +338,7 @@ impl Subject {
         match &self.who {
             Who::Agent(agent) => format!("agent/{}", agent.facts.name).into(),
             Who::Public { network } => format!("public/{}", network.owner()).into(),
+            Who::Person(person) => format!("person/{}", person.id).into(),
         }
     }
 }

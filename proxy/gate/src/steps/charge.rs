@@ -3,7 +3,7 @@
 
 use sha2::{Digest, Sha256};
 
-use super::call::{Agent, Base, Call, Charged, Ended, Looked, Subject, Visible, Wanted, Who};
+use super::call::{Base, Call, Charged, Ended, Looked, Subject, Visible, Wanted, Who};
 use super::ending::broken;
 use super::visible::kind;
 use crate::facts::{Facts, MAX_BYTES, ToolSettings};
@@ -37,7 +37,9 @@ pub(super) async fn step(
         Wanted::Method { .. } | Wanted::Whoami | Wanted::Approval => 1,
     };
     let paid = match &who {
-        Who::Agent(agent) => charge(facts, ports, &mut base, &key_bucket(agent), units).await,
+        Who::Agent(_) | Who::Person(_) => {
+            charge(facts, ports, &mut base, &bucket(&who), units).await
+        }
         Who::Public { network } => {
             public(
                 facts,
@@ -101,9 +103,13 @@ pub(super) async fn charge(
     }
 }
 
-/// The bucket of an agent's key.
-pub(super) fn key_bucket(agent: &Agent) -> BucketId {
-    BucketId::Key(agent.facts.key_prefix.clone())
+/// The bucket a caller pays from first.
+pub(super) fn bucket(who: &Who) -> BucketId {
+    match who {
+        Who::Agent(agent) => BucketId::Key(agent.facts.key_prefix.clone()),
+        Who::Person(person) => person.bucket(),
+        Who::Public { network } => network.clone(),
+    }
 }
 
 /// The configured size of a bucket's class.

@@ -173,6 +173,22 @@ impl Gate<'_> {
         if self.queued(subject, mode, dangerous).is_some() {
             return self.hold_for_person(subject).await;
         }
+        if let Some(person) = subject.who.person() {
+            // A person's write is always held once, dangerous or not.
+            let redeems = person.used.redeems.clone();
+            return match redeems {
+                Some(id) => {
+                    let store = self.ports.store;
+                    let found = store.held_confirmation(&id).await;
+                    let found = found.map_err(|error| Box::new(broken(11, error.to_string())))?;
+                    self.redeemed(subject, found).await
+                }
+                None => {
+                    let previewed = self.preview(subject).await?;
+                    self.prompt(subject, &previewed, None).await
+                }
+            };
+        }
         match &control.confirm_token {
             Some(code) => self.redeem(subject, code).await,
             None if dangerous => {
@@ -195,6 +211,19 @@ impl Gate<'_> {
         let failed = |error: crate::ports::StoreError| Box::new(broken(11, error.to_string()));
         let mac = self.ports.pepper.code_mac(code);
         let found = store.confirmation(&mac).await.map_err(failed)?;
+        let strange = |found: &Confirmation| found.bound.actor != self.bound.actor;
+        if found.as_ref().is_none_or(strange) {
+            let now = self.ports.clock.now();
+            store.wrong_code(self.bound, now).await.map_err(failed)?;
+        }
+        self.redeemed(subject, found).await
+    }
+
+    async fn redeemed(
+        &self,
+        subject: &mut Subject,
+        found: Option<Confirmation>,
+    ) -> Result<Next, Box<Refusal>> {
         let own = found
             .as_ref()
             .filter(|found| found.bound.actor == self.bound.actor);
@@ -202,12 +231,7 @@ impl Gate<'_> {
         let now = self.ports.clock.now();
         let confirmation = match usable(found, self.bound, now) {
             Ok(confirmation) => confirmation,
-            Err(reason) => {
-                if reason == Reason::Invalid {
-                    store.wrong_code(self.bound, now).await.map_err(failed)?;
-                }
-                return Err(Box::new(not_good(11, &self.tool.name, reason)));
-            }
+            Err(reason) => return Err(Box::new(not_good(11, &self.tool.name, reason))),
         };
         let previewed = self.preview(subject).await?;
         if previewed.fingerprint == confirmation.fingerprint {
@@ -253,19 +277,15 @@ impl Gate<'_> {
         subject.links.confirmation = Some(Arc::clone(&confirmation.id));
         let changed = replaces.is_some();
         subject.links.replaces = replaces;
-        let finished = self.asked(
-            &confirmation,
-            &code,
-            previewed,
-            changed.then_some("changed"),
-        );
+        let code = subject.who.person().is_none().then_some(&*code);
+        let finished = self.asked(&confirmation, code, previewed, changed.then_some("changed"));
         Ok(Next::Answer(finished, CallEnd::ConfirmationRequired))
     }
 
     fn asked(
         &self,
         confirmation: &Confirmation,
-        code: &str,
+        code: Option<&str>,
         previewed: &Previewed,
         reason: Option<&str>,
     ) -> Finished {
@@ -273,12 +293,20 @@ impl Gate<'_> {
         let expires_at = confirmation.expires_at;
         let mut document = json!({
             "status": "confirmation_required", "server": &*self.tool.server, "tool": tool,
-            "confirmation_id": &*confirmation.id, "confirm_token": code,
+            "confirmation_id": &*confirmation.id,
             "expires_at": expires_at.to_string(), "expires_in_seconds": confirmation::LIFE.as_secs(),
         });
-        let mut text = format!(
-            "`{tool}` was not run yet: it is dangerous. Look at the preview; to run it, make exactly the same call with `confirm_token` \"{code}\" before {expires_at}."
-        );
+        let mut text = match code {
+            Some(code) => {
+                document["confirm_token"] = code.into();
+                format!(
+                    "`{tool}` was not run yet: it is dangerous. Look at the preview; to run it, make exactly the same call with `confirm_token` \"{code}\" before {expires_at}."
+                )
+            }
+            None => format!(
+                "`{tool}` was not run yet. Look at the preview, and confirm it before {expires_at}."
+            ),
+        };
         if let Some(reason) = reason {
             document["reason"] = reason.into();
             text.insert_str(0, "What it would change is no longer what you were shown. ");

@@ -1,5 +1,6 @@
 //! What an early end owes: a count before step 6, entries from it on. The answer stays what it was.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_permission::Hash;
@@ -9,7 +10,7 @@ use super::call::{Base, Ended, How, Subject, Wanted};
 use crate::answer::{Answer, Outcome};
 use crate::ports::{
     CallNote, CountedRefusal, DecisionNote, Durability, Ended as CallEnd, Links, Note, OutcomeNote,
-    Ports, Verdict,
+    PersonNote, Ports, Verdict,
 };
 use crate::refusal::{Code, Refusal};
 
@@ -81,6 +82,11 @@ pub(super) fn call_note(base: &Base, subject: &Subject) -> CallNote {
         request_id: base.request.request_id.clone(),
         at: base.arrived,
         agent: agent.map(|agent| agent.facts.name.clone()),
+        person: subject.who.person().map(|person| PersonNote {
+            person: Arc::clone(&person.id),
+            session: Arc::clone(&person.session),
+            via: Arc::clone(person.used.via.text()),
+        }),
         key_prefix: agent.map(|agent| agent.facts.key_prefix.clone()),
         via: base.request.via,
         client: base.request.client.clone(),

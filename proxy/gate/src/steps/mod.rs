@@ -5,6 +5,7 @@ use crate::facts::Facts;
 use crate::ports::Ports;
 use crate::request::Request;
 use crate::serve::Listing;
+use crate::session::{SessionRef, Sessions, Use};
 
 mod approval_tool;
 mod authenticate;
@@ -18,6 +19,7 @@ mod idempotency;
 mod mode;
 mod note;
 mod own;
+mod person;
 mod preview;
 mod queue;
 mod record;
@@ -35,7 +37,8 @@ use call::{
     Protected, Ran, Recorded, Shaped, SwitchedOn, UrlClean, Validated, Visible, Willing,
 };
 pub use cleared::{Cleared, What};
-pub(crate) use rights::Rights;
+pub(crate) use person::writes_are_open;
+pub(crate) use rights::{Rights, closes_by_pin};
 
 /// One row of the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,6 +117,25 @@ pub(crate) async fn run(facts: &Facts, ports: Ports<'_>, request: Request) -> An
     }
 }
 
+/// One call of a person, from their session on.
+pub(crate) async fn run_as(
+    facts: &Facts,
+    ports: Ports<'_>,
+    session: (&dyn Sessions, &SessionRef),
+    (used, request): (Use, Request),
+) -> Answer {
+    let call = Call::arrive(request, ports.clock.now());
+    let through = async {
+        let call = person::enter(call, session, used).await?;
+        let call = judge(facts, &ports, call).await?;
+        proceed(facts, &ports, call).await
+    };
+    match through.await {
+        Ok(call) => call.into_answer(),
+        Err(ended) => ending::settle(&ports, ended).await,
+    }
+}
+
 async fn through(
     facts: &Facts,
     ports: &Ports<'_>,
@@ -127,8 +149,29 @@ async fn through(
 /// A list: the entering steps, a charge of 1, the tools step 4 lets through.
 pub(crate) async fn discover(facts: &Facts, ports: Ports<'_>, request: Request) -> Listing {
     let call = Call::arrive(request, ports.clock.now());
-    let listed = match enter(facts, &ports, call).await {
-        Ok(call) => visible::list(facts, &ports, call).await,
+    let entered = enter(facts, &ports, call).await;
+    listed(facts, &ports, entered).await
+}
+
+/// The same for a person.
+pub(crate) async fn discover_as(
+    facts: &Facts,
+    ports: Ports<'_>,
+    session: (&dyn Sessions, &SessionRef),
+    (used, request): (Use, Request),
+) -> Listing {
+    let call = Call::arrive(request, ports.clock.now());
+    let entered = person::enter(call, session, used).await;
+    listed(facts, &ports, entered).await
+}
+
+async fn listed(
+    facts: &Facts,
+    ports: &Ports<'_>,
+    entered: Result<Call<Authenticated>, Ended>,
+) -> Listing {
+    let listed = match entered {
+        Ok(call) => visible::list(facts, ports, call).await,
         Err(ended) => Err(ended),
     };
     match listed {
@@ -137,7 +180,7 @@ pub(crate) async fn discover(facts: &Facts, ports: Ports<'_>, request: Request) 
             rate,
         },
         Err(ended) => {
-            let answer = ending::settle(&ports, ended).await;
+            let answer = ending::settle(ports, ended).await;
             let refusal = match answer.outcome {
                 Outcome::Refused(refusal) => refusal,
                 _ => Box::new(ending::broken(0, "a list ended without a list")),

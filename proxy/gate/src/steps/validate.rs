@@ -13,6 +13,7 @@ use super::call::{
     Base, Call, Control, Ended, ForServer, Judged, Looked, Subject, Validated, Wanted,
 };
 use super::ending::{broken, policy};
+use super::person::Person;
 use crate::catalog::{Mismatch, PLAIN_NAMES, Tool, value_of};
 use crate::facts::Facts;
 use crate::json::{self as raw, Change};
@@ -39,6 +40,12 @@ pub(super) async fn step(
             shape_of(subject.target.name(), arguments).map(|()| Control::default())
         }
     };
+    let judged = judged.and_then(|control| {
+        let kept = subject.who.person().map_or(Ok(()), |person| {
+            of_a_session(person, subject.target.name(), &control)
+        });
+        kept.map(|()| control)
+    });
     let control = match judged {
         Ok(control) => control,
         Err(refusal) => return Err(base.refused(refusal, subject, decisions)),
@@ -288,6 +295,29 @@ fn control_fields(tool: &Tool, text: &[u8]) -> Result<Control, Refusal> {
     } else {
         Err(invalid(&tool.name, &faults).with("rule", "control_field".into()))
     }
+}
+
+/// A session never brings a code, and redeems without any control field.
+fn of_a_session(person: &Person, tool: &str, control: &Control) -> Result<(), Refusal> {
+    let brought = [
+        (control.confirm_token.is_some(), "/confirm_token"),
+        (control.dry_run, "/dry_run"),
+        (control.idempotency_key.is_some(), "/idempotency_key"),
+    ];
+    let taken = if person.used.redeems.is_some() { 0 } else { 2 };
+    let faults: Vec<Mismatch> = brought
+        .iter()
+        .take(3 - taken)
+        .filter(|(brought, _)| *brought)
+        .map(|(_, pointer)| Mismatch {
+            pointer: (*pointer).to_string(),
+            message: "a person's session does not take it here".to_string(),
+        })
+        .collect();
+    if faults.is_empty() {
+        return Ok(());
+    }
+    Err(invalid(tool, &faults).with("rule", "control_field".into()))
 }
 
 fn well_formed(field: usize, value: &[u8]) -> bool {

@@ -7,5 +7,6 @@ mod keys;
 mod machine;
 mod rates;
 mod rights;
+mod session;
 mod validation;
 mod world;

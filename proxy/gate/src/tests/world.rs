@@ -165,6 +165,7 @@ impl World {
             agents: BTreeMap::from([("claude".to_string(), Arc::new(agent))]),
             disabled_tools: DisabledList::Names(Default::default()),
             disabled_servers: DisabledList::Names(Default::default()),
+            person_write_servers: DisabledList::Names(Default::default()),
             buckets: Buckets::default(),
             first_seen: Arc::default(),
         };
@@ -317,7 +318,7 @@ impl World {
             .sum()
     }
 
-    fn ports(&self) -> Ports<'_> {
+    pub fn ports(&self) -> Ports<'_> {
         Ports {
             store: &self.memory,
             book: &self.memory,
@@ -657,6 +658,16 @@ impl Store for Memory {
     ) -> Pending<'a, Result<Option<Confirmation>, StoreError>> {
         let kept = self.confirmations.lock().unwrap();
         let found = kept.iter().find(|kept| kept.mac == *mac);
+        let found = found.map(|kept| kept.row.clone());
+        ready(self.works("confirmation").map(|()| found))
+    }
+
+    fn held_confirmation<'a>(
+        &'a self,
+        id: &'a str,
+    ) -> Pending<'a, Result<Option<Confirmation>, StoreError>> {
+        let kept = self.confirmations.lock().unwrap();
+        let found = kept.iter().find(|kept| &*kept.row.id == id);
         let found = found.map(|kept| kept.row.clone());
         ready(self.works("confirmation").map(|()| found))
     }
