@@ -6,6 +6,7 @@
 )]
 
 mod doctor;
+mod held;
 mod init;
 mod transcripts;
 
