@@ -3,6 +3,7 @@
 
 mod book;
 mod opened;
+mod queue;
 mod shelf;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -307,7 +308,14 @@ impl Gatekeeper for Keeper {
         call: GatedCall,
         upstream: Arc<CallUpstream>,
     ) -> Pending<'static, Answer> {
-        Box::pin(async move { self.answer(call, &*upstream).await })
+        Box::pin(async move {
+            let answer = self.answer(call, &*upstream).await;
+            if let Some(id) = queue::awaited(&answer) {
+                let apart = Box::new(upstream.apart());
+                tokio::spawn(queue::watch(self, apart, id));
+            }
+            answer
+        })
     }
 
     fn list(self: Arc<Self>, list: GatedList) -> Pending<'static, Listed> {

@@ -44,6 +44,18 @@ impl SharedStore {
         self
     }
 
+    /// The arguments of a held call, opened; nothing where they are no longer kept.
+    ///
+    /// # Errors
+    /// When the store fails or they cannot be opened.
+    pub fn held_arguments(&self, id: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        let seal = &self.served()?.seal;
+        let opened = self.state.open_approval(id, seal);
+        opened
+            .map(|opened| opened.map(|opened| opened.arguments))
+            .map_err(|fault| said(&fault))
+    }
+
     pub(super) fn served(&self) -> Result<&Serving, StoreError> {
         self.serving.as_ref().ok_or_else(|| StoreError {
             detail: "this process does not run calls".to_owned(),

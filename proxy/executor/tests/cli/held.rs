@@ -200,3 +200,41 @@ fn apr_a_held_write_runs_once_when_the_person_approved_it() {
         "approval_declined"
     );
 }
+
+#[test]
+fn apr_an_approved_write_runs_though_its_agent_does_not_ask_again() {
+    let world = house(|settings| {
+        settings["agents"]["bar"]["mode"] = "ask".into();
+        settings["approval"] = json!({"hold_seconds": 0});
+    });
+    let mut client = world.client();
+    let arguments = json!({"title": "a", "text": "hello"});
+    let pending = call(&mut client, &arguments);
+    let id = pending["structuredContent"]["approval_id"]
+        .as_str()
+        .unwrap();
+    world.json(&format!("approvals approve {id} --json"));
+    let begun = std::time::Instant::now();
+    let fetched = loop {
+        let asked = client
+            .tool("countersign_approval", &json!({"approval_id": id}))
+            .unwrap();
+        let asked = asked["result"].clone();
+        let state = &asked["structuredContent"]["state"];
+        if state.is_null() {
+            break asked;
+        }
+        assert!(
+            begun.elapsed() < std::time::Duration::from_secs(15),
+            "{asked}"
+        );
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    };
+    assert_eq!(world.note(), "hello");
+    assert_eq!(fetched["content"][0]["text"], "written");
+    assert_eq!(fetched["_meta"]["localhost.countersign/replayed"], true);
+    client.close().unwrap();
+    let mut statuses = world.statuses();
+    statuses.sort();
+    assert_eq!(statuses, ["ok", "pending_approval"]);
+}

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use countersign_permission::{Approval as Needed, Hash, Mode};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use super::call::{How, Subject};
@@ -15,6 +15,7 @@ use crate::approval::{Approval, ApprovalState, LIFE, Needs};
 use crate::bound::object;
 use crate::ports::{Hold, Mark, StoreError};
 use crate::refusal::{Code, Refusal};
+use crate::request::QUEUE;
 
 /// Why a write is queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +72,12 @@ impl Gate<'_> {
                 "Ask the person who runs this executor.",
             )));
         }
-        let until = self.base.arrived + self.facts.executor.hold;
+        // Nobody waits for the answer of a run from the queue.
+        let hold = match self.base.request.via {
+            QUEUE => SignedDuration::ZERO,
+            _ => self.facts.executor.hold,
+        };
+        let until = self.base.arrived + hold;
         let (mut asked, mut reason): (Option<Asked>, _) = (None, None);
         loop {
             let now = self.ports.clock.now();
