@@ -289,6 +289,14 @@ impl Facts {
         }))
     }
 
+    /// The same settings of an executor that previews every write.
+    #[must_use]
+    pub fn dry(&self) -> Self {
+        let mut parts = Parts::clone(&self.0);
+        parts.executor.dry_run = true;
+        Self(Arc::new(parts))
+    }
+
     /// The server of that name.
     #[must_use]
     pub fn server(&self, name: &str) -> Option<&ServerFacts> {

@@ -45,6 +45,15 @@ pub struct Keeper {
     changes: watch::Sender<u64>,
 }
 
+/// What becomes of writes that may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writes {
+    /// They run.
+    Run,
+    /// They end with their preview (`--dry-run`).
+    Previewed,
+}
+
 struct SystemClock;
 
 impl Clock for SystemClock {
@@ -64,7 +73,12 @@ impl Keeper {
     ///
     /// # Errors
     /// When the system gives no thread.
-    pub fn start(folder: &Folder, agent: &Name, server: &Name) -> std::io::Result<Arc<Self>> {
+    pub fn start(
+        folder: &Folder,
+        agent: &Name,
+        server: &Name,
+        writes: Writes,
+    ) -> std::io::Result<Arc<Self>> {
         let watch = Watch::new(folder);
         let (send, opened) = watch::channel(None);
         let settings = watch.now();
@@ -85,7 +99,7 @@ impl Keeper {
         let server: Arc<str> = server.as_str().into();
         Ok(Arc::new(Self {
             agent: agent.clone(),
-            shelf: Mutex::new(Shelf::new(Arc::clone(&server))),
+            shelf: Mutex::new(Shelf::new(Arc::clone(&server), writes)),
             server,
             watch,
             opened,

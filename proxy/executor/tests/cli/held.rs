@@ -44,11 +44,19 @@ impl World {
     }
 
     fn client(&self) -> Client {
+        self.client_with(&[])
+    }
+
+    fn client_with(&self, more: &[&str]) -> Client {
         let (dir, pw) = (
             self.dir().display().to_string(),
             self.root().join("pw").display().to_string(),
         );
-        let arguments = ["run", "--agent", "bar", "--server", "notes"].map(str::to_owned);
+        let arguments: Vec<String> = ["run", "--agent", "bar", "--server", "notes"]
+            .iter()
+            .chain(more)
+            .map(ToString::to_string)
+            .collect();
         let environment = [
             ("COUNTERSIGN_DIR", &*dir),
             ("COUNTERSIGN_PASSPHRASE_FILE", &*pw),
@@ -237,4 +245,16 @@ fn apr_an_approved_write_runs_though_its_agent_does_not_ask_again() {
     let mut statuses = world.statuses();
     statuses.sort();
     assert_eq!(statuses, ["ok", "pending_approval"]);
+}
+
+#[test]
+fn r50_an_executor_started_dry_runs_no_write() {
+    let world = house(|_| ());
+    let mut client = world.client_with(&["--dry-run"]);
+    let preview = call(&mut client, &json!({"title": "a", "text": "hello"}));
+    assert_eq!(preview["structuredContent"]["status"], "preview");
+    let read = client.tool("read_note", &json!({"title": "a"})).unwrap();
+    assert_eq!(read["result"]["isError"], true, "there is no such note");
+    client.close().unwrap();
+    assert_eq!(world.note(), "");
 }
