@@ -258,3 +258,51 @@ fn r50_an_executor_started_dry_runs_no_write() {
     client.close().unwrap();
     assert_eq!(world.note(), "");
 }
+
+#[test]
+#[cfg(unix)]
+fn idm_a_killed_write_with_a_key_is_never_sent_again() {
+    let world = house(|_| ());
+    let mut client = world.client();
+    let text = "line\n".repeat(500);
+    let arguments = json!({"title": "a", "text": text, "idempotency_key": "k"});
+    let params = json!({"name": "append_slowly", "arguments": arguments});
+    client.post("tools/call", &params).unwrap();
+    let begun = std::time::Instant::now();
+    while world.note().is_empty() {
+        assert!(begun.elapsed() < std::time::Duration::from_secs(10));
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    // A running process is `run/<its id>-….lock`.
+    let process = walk(&world.dir().join("run"))
+        .iter()
+        .filter_map(|path| Some(path.file_name()?.to_str()?.split_once('-')?.0.to_owned()))
+        .find(|id| id.parse::<u32>().is_ok())
+        .unwrap();
+    let killed = std::process::Command::new("kill")
+        .args(["-9", &process])
+        .status()
+        .unwrap();
+    assert!(killed.success());
+    drop(client);
+    // Its server is ended with it; then nothing is written any more.
+    let mut written = world.note();
+    loop {
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        let now = world.note();
+        if now == written {
+            break;
+        }
+        written = now;
+    }
+    let mut client = world.client();
+    for _ in 0..2 {
+        let again = client.request("tools/call", &params).unwrap()["result"].clone();
+        assert_eq!(
+            again["structuredContent"]["code"], "outcome_unknown",
+            "{again}"
+        );
+    }
+    assert_eq!(world.note(), written);
+    client.close().unwrap();
+}
