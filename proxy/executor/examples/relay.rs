@@ -37,6 +37,7 @@ impl Gatekeeper for Closed {
                 request_id: call.request_id,
                 outcome: Outcome::Refused(Box::new(refusal)),
                 rate: None,
+                replayed: false,
             }
         })
     }

@@ -58,6 +58,9 @@ pub enum Command {
     /// The agents and their keys
     #[command(subcommand)]
     Agent(commands::agent::AgentCommand),
+    /// What agents ask you for
+    #[command(subcommand)]
+    Approvals(commands::approvals::ApprovalsCommand),
     /// The values servers are started with
     #[command(subcommand)]
     Secret(commands::secret::SecretCommand),
@@ -128,6 +131,7 @@ fn run(context: &Context, command: Command) -> Result<commands::Report, Problem>
         Command::Server(command) => commands::server::run(context, command),
         Command::Tool(command) => commands::tool::run(context, command),
         Command::Agent(command) => commands::agent::run(context, command),
+        Command::Approvals(command) => commands::approvals::run(context, command),
         Command::Secret(command) => commands::secret::run(context, command),
         Command::Tools(args) => commands::tools::run(context, &args),
         Command::Run(args) => commands::run::run(context, &args),

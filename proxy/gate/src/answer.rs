@@ -16,7 +16,13 @@ pub struct Answer {
     pub outcome: Outcome,
     /// How the limiter stands; `Some` exactly when it was reached.
     pub rate: Option<RateState>,
+    /// Whether it is an earlier answer again: a stored one, or an approval that was already asked for. `Idempotency-Replayed` over
+    /// HTTP, [`REPLAYED_KEY`] in MCP's `_meta`.
+    pub replayed: bool,
 }
+
+/// The `_meta` key of an answer that was given before.
+pub const REPLAYED_KEY: &str = "localhost.countersign/replayed";
 
 /// What a call came to.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,6 +57,18 @@ pub struct Finished {
     pub document: String,
     /// REST status: 200, or 202 for previews, prompts and pending answers.
     pub status: u16,
+}
+
+impl Answer {
+    /// Its HTTP headers: the rate values, and `Idempotency-Replayed: true` on an answer that was given before.
+    #[must_use]
+    pub fn headers(&self) -> Vec<(&'static str, String)> {
+        let mut headers = headers(self.rate.as_ref());
+        if self.replayed {
+            headers.push(("Idempotency-Replayed", "true".to_string()));
+        }
+        headers
+    }
 }
 
 /// The rate values as HTTP headers: `RateLimit`, `RateLimit-Policy`, and `Retry-After` where units were refused.

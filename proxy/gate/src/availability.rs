@@ -1,14 +1,14 @@
 //! What is open to an agent and why the rest is not: a report for a person, over every tool of every server. Charges and writes
 //! nothing. Open here is exactly what a call would be let through step 4 for.
 
-use countersign_permission::Kind;
+use countersign_permission::{Danger, Kind};
 use jiff::Timestamp;
 use serde::Serialize;
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Tool};
 use crate::facts::{AgentFacts, DisabledList, Facts};
 use crate::request::Audience;
-use crate::steps::Rights;
+use crate::steps::{Rights, closes_by_pin, writes_are_open};
 
 /// One tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -21,6 +21,8 @@ pub struct Availability {
     pub kind: Option<Kind>,
     /// The scope it needs; `None` for a tool set aside.
     pub scope: Option<String>,
+    /// When a call of it is dangerous: `never`, `always`, `when`; `None` for a tool set aside.
+    pub danger: Option<&'static str>,
     /// Why it is closed, in a fixed order; empty where it is open.
     pub closed: Vec<Closed>,
 }
@@ -35,6 +37,8 @@ pub enum Closed {
     ApiOff,
     /// It is hidden, or in `disabled_tools`.
     ToolHidden,
+    /// It may change something, and people may not change anything through its server.
+    AgentWritesOff,
     /// Nothing grants it.
     NoPermission {
         /// In words.
@@ -62,6 +66,26 @@ pub fn availability(
     now: Timestamp,
 ) -> Vec<Availability> {
     let rights = Rights::of(facts, agent, key_scopes, now);
+    report(facts, catalogs, |tool| rights.closes(facts, tool))
+}
+
+/// The report for a person's own session, sorted by server, then tool: the same rules as [`crate::session::visible_for`] with
+/// [`crate::session::Allow::All`], so what is open here is exactly what that lists. A person has every right executor.json has on.
+#[must_use]
+pub fn tool_availability(facts: &Facts, catalogs: &[(&str, &Catalog)]) -> Vec<Availability> {
+    report(facts, catalogs, |tool| {
+        if tool.kind == Kind::Write && !writes_are_open(facts, &tool.server) {
+            return Some(Closed::AgentWritesOff);
+        }
+        closes_by_pin(facts, tool)
+    })
+}
+
+fn report(
+    facts: &Facts,
+    catalogs: &[(&str, &Catalog)],
+    closes: impl Fn(&Tool) -> Option<Closed>,
+) -> Vec<Availability> {
     let mut report = Vec::new();
     for (server, catalog) in catalogs {
         for tool in catalog
@@ -70,13 +94,18 @@ pub fn availability(
             .filter(|tool| tool.settings.audience == Audience::Agent)
         {
             let mut closed = switches(facts, server, &tool.name, tool.settings.hidden);
-            closed.extend(rights.closes(facts, tool));
+            closed.extend(closes(tool));
             closed.sort();
             report.push(Availability {
                 server: (*server).to_string(),
                 tool: tool.name.to_string(),
                 kind: Some(tool.kind),
                 scope: Some(tool.scope.to_string()),
+                danger: Some(match tool.settings.danger {
+                    Danger::Never => "never",
+                    Danger::Always => "always",
+                    Danger::When(_) => "when",
+                }),
                 closed,
             });
         }
@@ -90,6 +119,7 @@ pub fn availability(
                 tool: aside.tool.clone(),
                 kind: None,
                 scope: None,
+                danger: None,
                 closed,
             });
         }

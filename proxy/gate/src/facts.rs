@@ -8,7 +8,8 @@ use countersign_permission::{
     Approval, ArgumentLimit, CallLimits, Danger, Development, Hash, Kind, Mode, Permission,
     Validation,
 };
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value};
 
 use crate::price::{Cost, MAX_FORMULA_PRICE};
 use crate::rate::{BucketSize, Buckets};
@@ -16,6 +17,15 @@ use crate::request::Audience;
 
 /// The executor's own tool: describes the calling key. No scope; every authenticated key may call it.
 pub const WHOAMI: &str = "countersign_whoami";
+
+/// The executor's own tool: how a held call of the calling key stands.
+pub const APPROVAL: &str = "countersign_approval";
+
+/// The executor's own tool: the calling key's turn.
+pub const TURN: &str = "countersign_turn";
+
+/// Names no server's tool may have.
+pub const OWN_TOOLS: [&str; 3] = [WHOAMI, APPROVAL, TURN];
 
 /// One settings generation.
 #[derive(Clone, Debug)]
@@ -40,6 +50,8 @@ pub struct Parts {
     pub disabled_tools: DisabledList,
     /// Servers whose tools do not exist.
     pub disabled_servers: DisabledList,
+    /// Servers through which a person's own session may write. [`DisabledList::Unreadable`]: none.
+    pub person_write_servers: DisabledList,
     /// Bucket sizes.
     pub buckets: Buckets,
     /// The definition the executor saw first of each tool, by server and tool: what the development permission pins. The executor
@@ -59,7 +71,14 @@ pub struct ExecutorFacts {
     pub name: String,
     /// Whether it was made with `--development`.
     pub development: Development,
+    /// Whether it was started with `--dry-run`: every write ends with its preview.
+    pub dry_run: bool,
+    /// How long an agent's request is held for the person before it is answered `pending_approval`.
+    pub hold: SignedDuration,
 }
+
+/// Default of [`ExecutorFacts::hold`].
+pub const HOLD: SignedDuration = SignedDuration::from_secs(45);
 
 /// A list that switches things off, or that it could not be read (then nothing exists).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,8 +126,8 @@ pub struct ToolSettings {
     pub approval: Approval,
     /// Pointers of arguments declared to be paths.
     pub paths: Vec<String>,
-    /// Whether a preview recipe is configured (this version cannot run one and refuses the tool's calls).
-    pub preview: bool,
+    /// How a call is previewed; `None`: by its arguments alone.
+    pub preview: Option<Preview>,
     /// How often.
     pub limits: CallLimits,
     /// With which arguments.
@@ -133,6 +152,34 @@ pub struct ToolSettings {
     pub client_token: Option<String>,
 }
 
+/// How a call is previewed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Preview {
+    /// By the tool itself, with its own dry-run argument.
+    Argument {
+        /// Where in the arguments: the name of a member of the root, as a JSON Pointer.
+        pointer: String,
+        /// The value that means a dry run.
+        value: Value,
+    },
+    /// By reads of the same server, whose answers are the current values.
+    Reads {
+        /// The reads, in order.
+        reads: Vec<PreviewRead>,
+        /// Where in the arguments the new text is that the first read's is compared with.
+        new: Option<String>,
+    },
+}
+
+/// One read of a preview.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PreviewRead {
+    /// The read tool, as the server names it.
+    pub tool: String,
+    /// Its arguments; `{"from": "/pointer"}` stands for the call's own value there, and for nothing where the call has none.
+    pub arguments: Map<String, Value>,
+}
+
 /// Default of [`ToolSettings::max_bytes`].
 pub const MAX_BYTES: u64 = 2_000_000;
 
@@ -145,7 +192,7 @@ impl Default for ToolSettings {
             danger: Danger::Never,
             approval: Approval::None,
             paths: Vec::new(),
-            preview: false,
+            preview: None,
             limits: CallLimits::default(),
             arguments: Vec::new(),
             max_items: None,
@@ -240,6 +287,14 @@ impl Facts {
             first_seen,
             ..Parts::clone(&self.0)
         }))
+    }
+
+    /// The same settings of an executor that previews every write.
+    #[must_use]
+    pub fn dry(&self) -> Self {
+        let mut parts = Parts::clone(&self.0);
+        parts.executor.dry_run = true;
+        Self(Arc::new(parts))
     }
 
     /// The server of that name.

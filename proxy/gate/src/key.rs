@@ -124,6 +124,20 @@ impl Pepper {
     }
 }
 
+impl Pepper {
+    /// HMAC-SHA256 of a confirmation code, apart from every key's.
+    #[must_use]
+    pub fn code_mac(&self, code: &str) -> [u8; 32] {
+        let mut block = [0_u8; 64];
+        block[..32].copy_from_slice(&self.0);
+        let mut mac = Hmac::<Sha256>::new(&block.into());
+        block.zeroize();
+        mac.update(b"countersign confirmation 1\0");
+        mac.update(code.as_bytes());
+        mac.finalize().into_bytes().into()
+    }
+}
+
 impl fmt::Debug for Pepper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Pepper(..)")

@@ -12,10 +12,16 @@
 //! answers [`ports::Failure::Cancelled`], so that every noted call has an outcome.
 
 pub mod answer;
+pub mod approval;
 pub mod availability;
+pub mod bound;
 pub mod bucket;
 pub mod catalog;
+pub mod confirmation;
+pub mod diff;
 pub mod facts;
+pub mod id;
+pub mod idempotency;
 pub mod json;
 pub mod key;
 pub mod ports;
@@ -24,6 +30,7 @@ pub mod rate;
 pub mod refusal;
 pub mod request;
 pub mod serve;
+pub mod session;
 pub mod steps;
 #[cfg(test)]
 mod tests;

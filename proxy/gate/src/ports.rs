@@ -11,7 +11,11 @@ use bytes::Bytes;
 use countersign_permission::{CallLimits, Hash};
 use jiff::Timestamp;
 
+use crate::approval::Approval;
+use crate::bound::Bound;
 use crate::catalog::Tool;
+use crate::confirmation::Confirmation;
+use crate::idempotency::Twin;
 use crate::key::{KeyMac, Pepper};
 use crate::rate::{BucketId, BucketSize, Charged};
 use crate::refusal::Code;
@@ -19,6 +23,10 @@ use crate::steps::Cleared;
 
 /// A boxed future, as every port returns.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+mod held;
+
+pub use held::{End, Hold, KeyClaim, Mark, Prompt, Settle, Take, Taken, Waits};
 
 /// Everything the flow reaches the world through.
 #[derive(Clone, Copy)]
@@ -33,14 +41,33 @@ pub struct Ports<'a> {
     pub registry: &'a dyn Registry,
     /// The time.
     pub clock: &'a dyn Clock,
+    /// Random bytes.
+    pub random: &'a dyn Random,
     /// The secret agents' keys are hashed under.
     pub pepper: &'a Pepper,
 }
+
+/// Random bytes, for ids and codes.
+pub trait Random: Send + Sync {
+    /// Fills `bytes` from a source nobody can guess.
+    ///
+    /// # Errors
+    /// When there is none.
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), NoRandom>;
+}
+
+/// The system gives no random bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the system gives no random bytes")]
+pub struct NoRandom;
 
 /// The time, for entries, expiry, buckets and durations.
 pub trait Clock: Send + Sync {
     /// Now. Durations are differences of two calls.
     fn now(&self) -> Timestamp;
+
+    /// Waits a moment, until it is worth looking again how a held call stands, at most until `until`.
+    fn pause(&self, until: Timestamp) -> Pending<'_, ()>;
 }
 
 /// Names to tools. Synchronous; a public caller's network is charged before it is asked (R26, R100).
@@ -71,11 +98,73 @@ pub trait Store: Send + Sync {
         refusal: CountedRefusal<'a>,
     ) -> Pending<'a, Result<(), StoreError>>;
 
-    /// Whether [`Store::count_use`] would succeed now. Changes nothing.
+    /// Whether [`Store::take`] would find a use left now. Changes nothing.
     fn uses_left<'a>(&'a self, claim: UseClaim<'a>) -> Pending<'a, Result<Uses, StoreError>>;
 
-    /// Counts one use, durably, if the limits allow it: one transaction, before anything is forwarded. A crash costs a use, never grants one.
-    fn count_use<'a>(&'a self, claim: UseClaim<'a>) -> Pending<'a, Result<Uses, StoreError>>;
+    /// What is under a key. Changes nothing. [`crate::idempotency::twin`] is the rule.
+    fn twin<'a>(
+        &'a self,
+        claim: KeyClaim<'a>,
+        now: Timestamp,
+    ) -> Pending<'a, Result<Twin, StoreError>>;
+
+    /// The confirmation whose code has this HMAC, however it stands.
+    fn confirmation<'a>(
+        &'a self,
+        mac: &'a [u8; 32],
+    ) -> Pending<'a, Result<Option<Confirmation>, StoreError>>;
+
+    /// The confirmation of that id, however it stands: a session's is redeemed by it.
+    fn held_confirmation<'a>(
+        &'a self,
+        id: &'a str,
+    ) -> Pending<'a, Result<Option<Confirmation>, StoreError>>;
+
+    /// Keeps a new confirmation; the one it takes the place of expires, both in one transaction.
+    fn prompt<'a>(&'a self, prompt: Prompt<'a>) -> Pending<'a, Result<(), StoreError>>;
+
+    /// Counts a code that is nobody's against the newest waiting confirmation of this call, if there is one; the wrong code number
+    /// [`crate::confirmation::TRIES`] ends it.
+    fn wrong_code<'a>(
+        &'a self,
+        bound: &'a Bound,
+        now: Timestamp,
+    ) -> Pending<'a, Result<(), StoreError>>;
+
+    /// The newest approval of exactly this call that still means something for it: waiting, approved or running; done or failed and
+    /// not delivered; declined and not yet over. Its state is as [`crate::approval::stands`] says.
+    fn approval_for<'a>(
+        &'a self,
+        bound: &'a Bound,
+        now: Timestamp,
+    ) -> Pending<'a, Result<Option<Approval>, StoreError>>;
+
+    /// The approval of that id, however it stands.
+    fn approval<'a>(
+        &'a self,
+        id: &'a str,
+        now: Timestamp,
+    ) -> Pending<'a, Result<Option<Approval>, StoreError>>;
+
+    /// Keeps a new approval, its arguments encrypted, or gives the one that [`Store::approval_for`] would: one transaction.
+    fn hold<'a>(&'a self, hold: Hold<'a>) -> Pending<'a, Result<Approval, StoreError>>;
+
+    /// Marks an approval; a mark that no longer fits how it stands changes nothing.
+    fn mark<'a>(
+        &'a self,
+        id: &'a str,
+        mark: Mark,
+        now: Timestamp,
+    ) -> Pending<'a, Result<(), StoreError>>;
+
+    /// Takes everything a call needs before it is forwarded, or nothing of it: one transaction, on disk when it returns. A crash after
+    /// it costs what was taken, never grants anything.
+    fn take<'a>(&'a self, take: Take<'a>) -> Pending<'a, Result<Taken, StoreError>>;
+
+    /// Settles what a call took, once its outcome is recorded (or it is certain that it was never sent). Only what this very call
+    /// still holds is changed. Need not be on disk when it returns: an unsettled claim is an unknown outcome, never a second run.
+    /// Answers are kept encrypted.
+    fn settle<'a>(&'a self, settle: Settle<'a>) -> Pending<'a, Result<(), StoreError>>;
 }
 
 /// The store could not answer. The detail is for the log and the person.
@@ -152,7 +241,7 @@ pub struct UseClaim<'a> {
 /// Whether a use is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Uses {
-    /// It is (and, from [`Store::count_use`], is counted).
+    /// It is (and, from [`Store::take`], is counted).
     Allowed,
     /// `max_calls` are used up.
     MaxCalls,
@@ -230,8 +319,10 @@ pub struct CallNote {
     pub request_id: Arc<str>,
     /// When it arrived.
     pub at: Timestamp,
-    /// The agent, or `None` for a public caller.
+    /// The agent, or `None` for a person and a public caller.
     pub agent: Option<String>,
+    /// The person, in their own session.
+    pub person: Option<PersonNote>,
     /// The visible prefix of the key.
     pub key_prefix: Option<String>,
     /// The way it came.
@@ -248,8 +339,10 @@ pub struct CallNote {
     pub definition: Option<Hash>,
     /// The permission it was judged under; `None` for a public caller.
     pub permission: Option<Hash>,
-    /// `call`, later also `preview`.
-    pub purpose: &'static str,
+    /// Whether the agent asks for it, or a preview does.
+    pub purpose: Purpose,
+    /// The confirmation it redeems, the approval it runs under.
+    pub links: Links,
     /// The longest list directly in the arguments, unclamped.
     pub rows: u64,
     /// The arguments as received, without the control fields of a call that was valid; `None` where there were none (missing),
@@ -262,7 +355,7 @@ pub struct CallNote {
 /// A `decision` entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecisionNote {
-    /// Which gate decided: the step's key in [`crate::steps::STEPS`], e.g. `validate`, `permission`, `interim`.
+    /// Which gate decided: the step's key in [`crate::steps::STEPS`], e.g. `validate`, `mode`, `danger`.
     pub gate: &'static str,
     /// The rule that decided, e.g. `max_items`, `argument_limit`, `schema`.
     pub rule: String,
@@ -298,6 +391,39 @@ pub struct OutcomeNote {
     pub result: Option<Bytes>,
     /// From arrival to here.
     pub duration: Duration,
+    /// The confirmation made, spent or refused; the one it takes the place of; the approval it waits for or ran under.
+    pub links: Links,
+}
+
+/// A person's session in an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PersonNote {
+    /// The person's id.
+    pub person: Arc<str>,
+    /// The session's id.
+    pub session: Arc<str>,
+    /// What asks on behalf of it.
+    pub via: Arc<str>,
+}
+
+/// Why a call is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// The agent asks for it.
+    Call,
+    /// The preview of another call does.
+    Preview,
+}
+
+/// What an entry of a call is tied to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Links {
+    /// An approval.
+    pub approval: Option<Arc<str>>,
+    /// A confirmation.
+    pub confirmation: Option<Arc<str>>,
+    /// The confirmation that [`Links::confirmation`] takes the place of.
+    pub replaces: Option<Arc<str>>,
 }
 
 /// How a call ended.
@@ -311,13 +437,18 @@ pub enum Ended {
     Unknown,
     /// A preview; nothing ran.
     Preview,
+    /// A confirmation code; nothing ran.
+    ConfirmationRequired,
+    /// It waits for the person; nothing ran.
+    PendingApproval,
     /// Refused; nothing ran.
     Refused,
 }
 
 /// The servers.
 pub trait Upstream: Send + Sync {
-    /// Sends a cleared call, once, and waits for its end. Never re-sends. Holds time-outs and cancellation. The arguments to send are
+    /// Sends a cleared call, once, and waits for its end. One whose [`Cleared::purpose`] is a preview is the executor's own request,
+    /// never the client's. Never re-sends. Holds time-outs and cancellation. The arguments to send are
     /// [`Cleared::arguments`]; the rest of the message is the executor's.
     fn run(&self, cleared: Cleared) -> Pending<'_, Ran>;
 }

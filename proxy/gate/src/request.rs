@@ -36,6 +36,9 @@ pub struct Request {
     pub client: Option<ClientFacts>,
 }
 
+/// The [`Request::via`] of a call that was approved and is run for an agent that does not wait for it.
+pub const QUEUE: &str = "queue";
+
 /// Whom a tool is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience {

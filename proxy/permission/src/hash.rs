@@ -25,7 +25,7 @@ impl Hash {
 
     /// A hash computed elsewhere.
     #[must_use]
-    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 

@@ -2,6 +2,7 @@
 
 pub mod acts;
 pub mod agent;
+pub mod approvals;
 pub mod book;
 pub mod config;
 pub mod demo_server;

@@ -9,7 +9,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::downstream::stdio;
-use crate::keeper::Keeper;
+use crate::keeper::{Keeper, Writes};
 use crate::launch::ServerStarter;
 use crate::log;
 use crate::platform::{Guardian, GuardianProgram};
@@ -38,6 +38,9 @@ pub struct RunArgs {
     /// The server it calls
     #[arg(long, value_name = "NAME")]
     pub server: Name,
+    /// Preview every write instead of running it
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 /// Relays until the client closes standard input or a signal ends us.
@@ -138,7 +141,12 @@ fn serve(context: &Context, args: &RunArgs, settings: &RelaySettings) -> Result<
         .enable_all()
         .build()
         .map_err(|error| broken("no runtime", error))?;
-    let keeper = Keeper::start(&context.folder, &args.agent, &args.server)
+    let writes = if args.dry_run {
+        Writes::Previewed
+    } else {
+        Writes::Run
+    };
+    let keeper = Keeper::start(&context.folder, &args.agent, &args.server, writes)
         .map_err(|error| broken("no thread", error))?;
     let diagnostics = Diagnostics::new(args.server.as_str(), Some(&context.folder.logs()));
     let served = runtime.block_on(async {

@@ -26,6 +26,7 @@ const FORMAT: Format = Format {
         CREATE INDEX entry_call ON entry (call) WHERE call IS NOT NULL;
         CREATE TABLE built (one INTEGER PRIMARY KEY CHECK (one = 1), size INTEGER NOT NULL, root TEXT NOT NULL) STRICT;
     ",
+    upgrades: &[],
     synchronous: "NORMAL",
 };
 

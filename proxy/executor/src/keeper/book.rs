@@ -9,6 +9,7 @@ use std::sync::Arc;
 use countersign_book::{self as entries, Count, Draft};
 use countersign_gate::Facts;
 use countersign_gate::catalog::Catalog;
+use countersign_gate::idempotency::Owner;
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
@@ -114,7 +115,7 @@ pub fn note_settings(recorder: &Recorder, folder: &Folder) {
     }
 }
 
-/// The chores of a running process: counts of early refusals, minute by minute, and settings found changed.
+/// The chores of a running process: counts of early refusals, minute by minute, settings found changed, approvals that are over.
 pub fn chores(folder: &Folder, store: &Arc<SharedStore>, process: &Arc<Process>) -> Chores {
     let (folder, store, process) = (folder.clone(), Arc::clone(store), process.name().to_owned());
     Box::new(move |moment| {
@@ -127,6 +128,13 @@ pub fn chores(folder: &Folder, store: &Arc<SharedStore>, process: &Arc<Process>)
         } else {
             now.as_millisecond()
         };
+        let owner = |process: &str| match is_alive(&folder.run(), process) {
+            true => Owner::Alive,
+            false => Owner::Gone,
+        };
+        if let Err(error) = store.state.sweep_approvals(now, &owner) {
+            tracing::warn!(%error, "approvals that are over cannot be swept");
+        }
         match store
             .buckets
             .claim_refusals(&process, until, |name| !is_alive(&folder.run(), name))

@@ -3,6 +3,7 @@
 
 mod book;
 mod opened;
+mod queue;
 mod shelf;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,6 +32,9 @@ use shelf::{Judged, Shelf};
 /// How often an idle executor looks whether its settings changed.
 const LOOK: Duration = Duration::from_millis(500);
 
+/// How often a held call looks whether the person has decided.
+const GLANCE: Duration = Duration::from_millis(300);
+
 /// The gatekeeper of one agent at one server.
 pub struct Keeper {
     agent: Name,
@@ -41,11 +45,26 @@ pub struct Keeper {
     changes: watch::Sender<u64>,
 }
 
+/// What becomes of writes that may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writes {
+    /// They run.
+    Run,
+    /// They end with their preview (`--dry-run`).
+    Previewed,
+}
+
 struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
         Timestamp::now()
+    }
+
+    fn pause(&self, until: Timestamp) -> Pending<'_, ()> {
+        let left = until.duration_since(Timestamp::now());
+        let left = Duration::try_from(left).unwrap_or(Duration::ZERO);
+        Box::pin(tokio::time::sleep(left.min(GLANCE)))
     }
 }
 
@@ -54,7 +73,12 @@ impl Keeper {
     ///
     /// # Errors
     /// When the system gives no thread.
-    pub fn start(folder: &Folder, agent: &Name, server: &Name) -> std::io::Result<Arc<Self>> {
+    pub fn start(
+        folder: &Folder,
+        agent: &Name,
+        server: &Name,
+        writes: Writes,
+    ) -> std::io::Result<Arc<Self>> {
         let watch = Watch::new(folder);
         let (send, opened) = watch::channel(None);
         let settings = watch.now();
@@ -75,7 +99,7 @@ impl Keeper {
         let server: Arc<str> = server.as_str().into();
         Ok(Arc::new(Self {
             agent: agent.clone(),
-            shelf: Mutex::new(Shelf::new(Arc::clone(&server))),
+            shelf: Mutex::new(Shelf::new(Arc::clone(&server), writes)),
             server,
             watch,
             opened,
@@ -298,7 +322,14 @@ impl Gatekeeper for Keeper {
         call: GatedCall,
         upstream: Arc<CallUpstream>,
     ) -> Pending<'static, Answer> {
-        Box::pin(async move { self.answer(call, &*upstream).await })
+        Box::pin(async move {
+            let answer = self.answer(call, &*upstream).await;
+            if let Some(id) = queue::awaited(&answer) {
+                let apart = Box::new(upstream.apart());
+                tokio::spawn(queue::watch(self, apart, id));
+            }
+            answer
+        })
     }
 
     fn list(self: Arc<Self>, list: GatedList) -> Pending<'static, Listed> {
@@ -335,6 +366,7 @@ fn ports<'a>(opened: &'a Opened, judged: &'a Judged, upstream: &'a dyn Upstream)
         upstream,
         registry: judged,
         clock: &SystemClock,
+        random: &ids::SystemRandom,
         pepper: opened.pepper(),
     }
 }
@@ -344,6 +376,7 @@ fn refused(request_id: Arc<str>, refusal: Refusal) -> Answer {
         request_id,
         outcome: Outcome::Refused(Box::new(refusal)),
         rate: None,
+        replayed: false,
     }
 }
 

@@ -21,7 +21,7 @@ use crate::recorder::port::BookPort;
 use crate::secrets::{self, Interaction, RunSecrets, Secret, fetch};
 use crate::settings::{self, Name, Settings, State};
 use crate::signing;
-use crate::store::SharedStore;
+use crate::store::{Seal, Serving, SharedStore};
 
 use super::book;
 
@@ -91,8 +91,13 @@ impl Opened {
         } = fetch(store.as_ref(), agent, entry)?;
         let pin = known.pin().cloned();
         let pinner = Pinner::start(folder, store, known).map_err(|error| no_thread(&error))?;
-        let store = Arc::new(SharedStore::open(folder)?);
+        let store = SharedStore::open(folder)?;
         let process = Arc::new(Process::enter(&folder.run()).map_err(|error| no_place(&error))?);
+        let store = Arc::new(store.serving(Serving {
+            process: process.name().to_owned(),
+            run: folder.run(),
+            seal: Seal::from_vault(&vault),
+        }));
         let recorder = start_recorder(
             folder,
             settings,

@@ -13,12 +13,13 @@ use jiff::Timestamp;
 use crate::settings::{Pages, Snapshot, closed};
 use crate::store::Pin;
 
-use super::Opened;
 use super::book;
+use super::{Opened, Writes};
 
 /// The list as learned, and the last judgement built from it.
 pub struct Shelf {
     server: Arc<str>,
+    writes: Writes,
     items: Vec<Bytes>,
     version: u64,
     validators: Validators,
@@ -40,9 +41,10 @@ pub struct Judged {
 
 impl Shelf {
     /// An empty shelf: no tool is known.
-    pub fn new(server: Arc<str>) -> Self {
+    pub fn new(server: Arc<str>, writes: Writes) -> Self {
         Self {
             server,
+            writes,
             items: Vec::new(),
             version: 0,
             validators: Validators::default(),
@@ -88,7 +90,10 @@ impl Shelf {
         {
             book::note_settings(opened.recorder(), opened.folder());
         }
-        let facts = facts(snapshot, opened);
+        let facts = match self.writes {
+            Writes::Run => facts(snapshot, opened),
+            Writes::Previewed => facts(snapshot, opened).dry(),
+        };
         let catalog = facts
             .server(&self.server)
             .map(|server| Catalog::build(server, &self.items, &mut self.validators))

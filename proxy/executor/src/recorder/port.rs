@@ -77,17 +77,17 @@ fn call(note: gate::CallNote, id: book::CallId, process: &str) -> (Draft, usize)
         .client
         .map(|client| cut(format!("{} {}", client.name, client.version)));
     let body = book::Call {
-        actor: if note.agent.is_some() {
-            book::Actor::Agent
-        } else {
-            book::Actor::Public
+        actor: match (&note.agent, &note.person) {
+            (Some(_), _) => book::Actor::Agent,
+            (None, Some(_)) => book::Actor::Person,
+            (None, None) => book::Actor::Public,
         },
         agent: note.agent,
-        approval: None,
+        approval: linked(note.links.approval),
         args: None,
         call: id,
         client,
-        confirmation: None,
+        confirmation: linked(note.links.confirmation),
         def: note.definition.map(hash),
         effect: match note.kind {
             countersign_permission::Kind::Read => book::Effect::Read,
@@ -96,14 +96,22 @@ fn call(note: gate::CallNote, id: book::CallId, process: &str) -> (Draft, usize)
         key: note.key_prefix,
         permission: note.permission.map(hash),
         process: process.to_owned(),
-        purpose: (note.purpose != "call").then(|| note.purpose.to_owned()),
+        purpose: match note.purpose {
+            gate::Purpose::Call => None,
+            gate::Purpose::Preview => Some("preview".to_owned()),
+        },
         request: Some(cut(note.request_id.to_string())),
         rows: (note.rows > 0).then_some(Count(note.rows)),
         sent: None,
         server: note.server,
-        session: None,
+        session: note
+            .person
+            .as_ref()
+            .map(|person| person.session.to_string()),
         tool: note.tool,
-        via: note.via.to_owned(),
+        via: note
+            .person
+            .map_or_else(|| note.via.to_owned(), |person| cut(person.via.to_string())),
     };
     let mut draft = Draft::new(body);
     let mut bytes = 0;
@@ -132,14 +140,14 @@ fn decision(note: gate::DecisionNote, id: book::CallId) -> Draft {
 
 fn outcome(note: gate::OutcomeNote, id: book::CallId) -> (Draft, usize) {
     let draft = Draft::new(book::Outcome {
-        approval: None,
+        approval: linked(note.links.approval),
         call: id,
         code: note.code.map(|code| code.text().to_owned()),
-        confirmation: None,
+        confirmation: linked(note.links.confirmation),
         ms: Some(Count(
             u64::try_from(note.duration.as_millis()).unwrap_or(u64::MAX),
         )),
-        replaces: None,
+        replaces: linked(note.links.replaces),
         result: None,
         settled: None,
         status: match note.ended {
@@ -147,6 +155,8 @@ fn outcome(note: gate::OutcomeNote, id: book::CallId) -> (Draft, usize) {
             gate::Ended::Error => book::Status::Error,
             gate::Ended::Unknown => book::Status::Unknown,
             gate::Ended::Preview => book::Status::Preview,
+            gate::Ended::PendingApproval => book::Status::PendingApproval,
+            gate::Ended::ConfirmationRequired => book::Status::ConfirmationRequired,
             gate::Ended::Refused => book::Status::Refused,
         },
         why: None,
@@ -158,6 +168,10 @@ fn outcome(note: gate::OutcomeNote, id: book::CallId) -> (Draft, usize) {
             (draft.with(Field::Result, Payload::new(result)), bytes)
         }
     }
+}
+
+fn linked(id: Option<Arc<str>>) -> Option<String> {
+    id.map(|id| id.to_string())
 }
 
 fn when(durability: gate::Durability) -> When {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use countersign_gate::Cleared;
 use countersign_gate::json::{Change, edit, member};
-use countersign_gate::ports::{Failure, Forwarded, Pending, Ran, Upstream};
+use countersign_gate::ports::{Failure, Forwarded, Pending, Purpose, Ran, Upstream};
 use countersign_gate::steps::What;
 use tokio::sync::{mpsc, oneshot};
 
@@ -97,6 +97,10 @@ pub struct CallUpstream {
 
 impl Upstream for CallUpstream {
     fn run(&self, cleared: Cleared) -> Pending<'_, Ran> {
+        if cleared.purpose() == Purpose::Preview {
+            let apart = self.apart();
+            return Box::pin(async move { apart.run(cleared).await });
+        }
         Box::pin(self.send(forwarded_params(
             self.params.as_ref(),
             cleared.what(),
@@ -122,10 +126,52 @@ impl CallUpstream {
             .unwrap_or_else(|_| failed(Failure::Cancelled, Forwarded::Yes, "the session has ended"))
     }
 
+    /// The same server for a call that is no request of the client's.
+    pub fn apart(&self) -> OwnUpstream {
+        OwnUpstream {
+            link: self.link.clone(),
+        }
+    }
+
     /// Sends the request as received: for tests, which have no gate to clear it.
     #[cfg(test)]
     pub(super) async fn send_as_received(&self) -> Ran {
         self.send(self.params.clone()).await
+    }
+}
+
+/// The gate's upstream for calls the executor makes itself, under its own id: those of previews, and approved ones nobody waits for.
+#[derive(Debug)]
+pub struct OwnUpstream {
+    link: Link,
+}
+
+impl Upstream for OwnUpstream {
+    fn run(&self, cleared: Cleared) -> Pending<'_, Ran> {
+        Box::pin(self.send(cleared))
+    }
+}
+
+impl OwnUpstream {
+    async fn send(&self, cleared: Cleared) -> Ran {
+        let What::Tool(tool) = cleared.what() else {
+            return failed(Failure::Server, Forwarded::No, "only tools are called so");
+        };
+        let name = serde_json::Value::from(&**tool).to_string();
+        let arguments = cleared.arguments().map_or(&b"{}"[..], |bytes| bytes);
+        let changes = [
+            Change::Set("name", name.as_bytes()),
+            Change::Set("arguments", arguments),
+        ];
+        let params = edit(b"{}", &changes);
+        match self.link.ask("tools/call", Some(params)).await {
+            Asked::Result(body) => Ran::Result {
+                is_error: member(&body, "isError") == Some(b"true"),
+                body,
+            },
+            Asked::Error(body) => Ran::ProtocolError { body },
+            Asked::Lost(lost) => failed(lost.failure, Forwarded::Yes, &lost.detail),
+        }
     }
 }
 

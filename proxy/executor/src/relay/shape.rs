@@ -1,11 +1,12 @@
 //! Answers as MCP lines (flow.md, step 15). Decides nothing; every error made here carries the marker that tells it from a server's.
 
 use bytes::Bytes;
+use countersign_gate::answer::REPLAYED_KEY;
 use countersign_gate::json::{Change, edit, member};
 use countersign_gate::rate::{META_KEY, RateState};
 use countersign_gate::refusal::{MARKER, TASK_REFUSED};
 use countersign_gate::{Answer, Code, Outcome, Refusal};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::frame::emit;
 
@@ -55,9 +56,10 @@ pub enum Era {
 #[must_use]
 pub fn answer(asked: &Asked, answer: &Answer) -> Option<Vec<u8>> {
     let rate = answer.rate.as_ref();
+    let meta = meta(rate, answer.replayed);
     match &answer.outcome {
         Outcome::Result { body, .. } => {
-            Some(emit::result(&asked.raw_id, &with_rate(body, rate), &[]))
+            Some(emit::result(&asked.raw_id, &with_meta(body, &meta), &[]))
         }
         Outcome::ProtocolError { body } => Some(emit::error(&asked.raw_id, body, &[])),
         Outcome::Finished(finished) => {
@@ -66,7 +68,7 @@ pub fn answer(asked: &Asked, answer: &Answer) -> Option<Vec<u8>> {
                 Kind::StructuredTool => vec![("isError", json!(true))],
                 _ => Vec::new(),
             };
-            let fields = tool_result(asked, &finished.text, &finished.document, more, rate);
+            let fields = tool_result(asked, &finished.text, &finished.document, more, meta);
             Some(emit::result(&asked.raw_id, fields.as_bytes(), &[]))
         }
         Outcome::Refused(refusal) => Some(refused(asked, refusal, &answer.request_id, rate)),
@@ -97,7 +99,8 @@ pub fn refused(
                 _ => Value::from(refusal.code.text()),
             };
             let more = vec![("isError", json!(true)), (MARKER, marker)];
-            let body = tool_result(asked, &shown.text, &shown.document, more, rate);
+            let meta = meta(rate, false);
+            let body = tool_result(asked, &shown.text, &shown.document, more, meta);
             return emit::result(&asked.raw_id, body.as_bytes(), &[]);
         }
     };
@@ -128,23 +131,41 @@ pub fn error_body(code: i64, what: &str, sentence: &str) -> Bytes {
         .into()
 }
 
-/// A result with the rate values in its `_meta`, everything else as it was.
-fn with_rate<'a>(body: &'a Bytes, rate: Option<&RateState>) -> std::borrow::Cow<'a, [u8]> {
-    let Some(rate) = rate else {
+/// What every answer of ours carries in `_meta`: the rate values, and that it was given before.
+fn meta(rate: Option<&RateState>, replayed: bool) -> Map<String, Value> {
+    let mut meta = Map::new();
+    if let Some(rate) = rate {
+        meta.insert(META_KEY.to_owned(), rate.meta());
+    }
+    if replayed {
+        meta.insert(REPLAYED_KEY.to_owned(), true.into());
+    }
+    meta
+}
+
+/// A result with ours in its `_meta`, everything else as it was.
+fn with_meta<'a>(body: &'a Bytes, ours: &Map<String, Value>) -> std::borrow::Cow<'a, [u8]> {
+    if ours.is_empty() {
         return std::borrow::Cow::Borrowed(body);
-    };
-    let value = rate.meta().to_string();
-    let meta = match member(body, "_meta").filter(|meta| meta.first() == Some(&b'{')) {
-        Some(meta) => edit(meta, &[Change::Set(META_KEY, value.as_bytes())]),
-        None => format!("{{{}:{value}}}", emit::quote(META_KEY)).into_bytes(),
-    };
-    edit(body, &[Change::Set("_meta", &meta)]).into()
+    }
+    let values: Vec<(&String, String)> = ours
+        .iter()
+        .map(|(name, value)| (name, value.to_string()))
+        .collect();
+    let changes: Vec<Change<'_>> = values
+        .iter()
+        .map(|(name, value)| Change::Set(name, value.as_bytes()))
+        .collect();
+    let meta = member(body, "_meta")
+        .filter(|meta| meta.first() == Some(&b'{'))
+        .unwrap_or(b"{}");
+    edit(body, &[Change::Set("_meta", &edit(meta, &changes))]).into()
 }
 
 /// The same for a page.
 #[must_use]
 pub fn page(raw_id: &[u8], page: &Bytes, rate: Option<&RateState>) -> Vec<u8> {
-    emit::result(raw_id, &with_rate(page, rate), &[])
+    emit::result(raw_id, &with_meta(page, &meta(rate, false)), &[])
 }
 
 fn tool_result(
@@ -152,12 +173,8 @@ fn tool_result(
     text: &str,
     document: &str,
     more: Vec<(&str, Value)>,
-    rate: Option<&RateState>,
+    mut meta: Map<String, Value>,
 ) -> String {
-    let mut meta = serde_json::Map::new();
-    if let Some(rate) = rate {
-        meta.insert(META_KEY.to_owned(), rate.meta());
-    }
     let mut out = format!(
         "{{\"content\":[{{\"type\":\"text\",\"text\":{}}}]",
         emit::quote(text)
@@ -201,6 +218,7 @@ mod tests {
             request_id: "a".into(),
             outcome,
             rate: None,
+            replayed: false,
         };
         super::answer(&asked, &answer).map(|line| {
             assert_eq!(line.last(), Some(&b'\n'));
@@ -277,6 +295,7 @@ mod tests {
                     request_id: "7".into(),
                     outcome,
                     rate: None,
+                    replayed: false,
                 },
             )
         };

@@ -4,17 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use countersign_gate::facts::{
-    AgentFacts, DisabledList, ExecutorFacts, Facts, FactsError, FirstSeen, Parts, ServerFacts,
-    ToolSettings,
+    AgentFacts, DisabledList, ExecutorFacts, Facts, FactsError, FirstSeen, Parts, Preview,
+    PreviewRead, ServerFacts, ToolSettings,
 };
 use countersign_gate::price;
 use countersign_gate::rate::{BucketSize, Buckets};
 use countersign_permission as terms;
+use jiff::SignedDuration;
 use serde_json::Value;
 
 use super::checked::{Agent, Server, Settings};
 use super::file::{BucketEntry, BucketsEntry};
-use super::tool::{Approval, Audience, Cost, Danger, Kind, ToolEntry, Validation};
+use super::tool::{Approval, Audience, Cost, Danger, Kind, PreviewEntry, ToolEntry, Validation};
 use super::watch::{Snapshot, State};
 
 /// Why settings are no facts for the gate.
@@ -90,6 +91,8 @@ pub fn facts(
             } else {
                 terms::Development::No
             },
+            dry_run: false,
+            hold: SignedDuration::from_secs(settings.approval.hold_seconds.into()),
         },
         enabled: open == Open::Yes,
         maintenance: false,
@@ -97,6 +100,9 @@ pub fn facts(
         agents,
         disabled_tools: DisabledList::Names(settings.disabled_tools.iter().cloned().collect()),
         disabled_servers: DisabledList::Names(settings.disabled_servers.iter().cloned().collect()),
+        person_write_servers: DisabledList::Names(
+            settings.person_write_servers.iter().cloned().collect(),
+        ),
         buckets: buckets(&settings.buckets),
         first_seen,
     })?)
@@ -110,6 +116,8 @@ pub fn closed(generation: u64) -> Result<Facts, FactsError> {
             id: String::new(),
             name: String::new(),
             development: terms::Development::No,
+            dry_run: false,
+            hold: countersign_gate::facts::HOLD,
         },
         enabled: false,
         maintenance: false,
@@ -117,6 +125,7 @@ pub fn closed(generation: u64) -> Result<Facts, FactsError> {
         agents: BTreeMap::new(),
         disabled_tools: DisabledList::Unreadable,
         disabled_servers: DisabledList::Unreadable,
+        person_write_servers: DisabledList::Unreadable,
         buckets: Buckets::default(),
         first_seen: Arc::default(),
     })
@@ -137,6 +146,13 @@ pub fn tool_settings(server: &Server, tool: &str) -> Result<ToolSettings, NoFact
         hidden: entry.hidden.unwrap_or(false),
         scope: entry.scope,
         danger: match entry.danger {
+            // Who says who approves a tool's dangerous calls and not which these are, means all of them.
+            None if entry
+                .approval
+                .is_some_and(|approval| approval != Approval::None) =>
+            {
+                terms::Danger::Always
+            }
             None | Some(Danger::Never) => terms::Danger::Never,
             Some(Danger::Always) => terms::Danger::Always,
             Some(Danger::When(schema)) => terms::Danger::When(Value::Object(schema)),
@@ -152,7 +168,7 @@ pub fn tool_settings(server: &Server, tool: &str) -> Result<ToolSettings, NoFact
             .into_iter()
             .map(|path| path.pointer)
             .collect(),
-        preview: entry.preview.is_some(),
+        preview: entry.preview.map(preview),
         limits: terms::CallLimits {
             max_calls: limits.max_calls,
             rate: limits.rate.map(|rate| terms::Rate {
@@ -180,6 +196,26 @@ pub fn tool_settings(server: &Server, tool: &str) -> Result<ToolSettings, NoFact
         },
         client_token: entry.client_token,
     })
+}
+
+fn preview(entry: PreviewEntry) -> Preview {
+    match entry.argument {
+        Some(argument) => Preview::Argument {
+            pointer: argument.pointer,
+            value: argument.value,
+        },
+        None => Preview::Reads {
+            reads: entry
+                .reads
+                .into_iter()
+                .map(|read| PreviewRead {
+                    tool: read.tool,
+                    arguments: read.arguments,
+                })
+                .collect(),
+            new: entry.diff.map(|diff| diff.new),
+        },
+    }
 }
 
 fn server_facts(server: &Server) -> Result<ServerFacts, NoFacts> {
@@ -320,7 +356,7 @@ mod tests {
             )
         );
         assert_eq!(write.limits.max_calls, Some(50));
-        assert!(write.preview && write.arguments.len() == 1);
+        assert!(write.preview.is_some() && write.arguments.len() == 1);
         assert_eq!(
             files.tools["read_text_file"].kind,
             terms::Kind::Read,

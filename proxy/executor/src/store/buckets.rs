@@ -43,6 +43,7 @@ struct Open {
 const FORMAT: Format = Format {
     version: 1,
     synchronous: "OFF",
+    upgrades: &[],
     schema: "
         CREATE TABLE buckets (class TEXT NOT NULL, owner TEXT NOT NULL, grains INTEGER NOT NULL, at INTEGER NOT NULL,
                               PRIMARY KEY (class, owner)) WITHOUT ROWID;

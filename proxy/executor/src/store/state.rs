@@ -8,7 +8,7 @@ use countersign_gate::key::KeyMac;
 use countersign_gate::ports::{KeyRecord, UseClaim, Uses};
 use countersign_permission::Hash;
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
 
 use crate::folder::Folder;
 
@@ -35,8 +35,9 @@ pub struct Pin {
 
 /// Times are milliseconds since 1970; `scopes` a JSON list or null.
 const FORMAT: Format = Format {
-    version: 1,
+    version: 4,
     synchronous: "FULL",
+    upgrades: &[super::idempotency::SCHEMA, super::confirmations::SCHEMA, super::approvals::SCHEMA],
     schema: "
         CREATE TABLE keys (prefix TEXT PRIMARY KEY NOT NULL, agent TEXT NOT NULL, mac BLOB NOT NULL CHECK (length(mac) = 32),
                            scopes TEXT, created INTEGER NOT NULL, expires INTEGER, revoked INTEGER) WITHOUT ROWID;
@@ -139,29 +140,7 @@ impl StateDb {
         if claim.limits.is_unlimited() {
             return Ok(Uses::Allowed);
         }
-        self.change(|transaction| {
-            let allowed = uses(transaction, claim)?;
-            if allowed != Uses::Allowed {
-                return Ok(allowed);
-            }
-            let scope = scope(claim);
-            transaction
-                .prepare_cached(
-                    "INSERT INTO uses (scope, server, tool, total) VALUES (?1, ?2, ?3, 1)
-                     ON CONFLICT (scope, server, tool) DO UPDATE SET total = total + 1",
-                )?
-                .execute(params![scope, claim.server, claim.tool])?;
-            if let Some(rate) = claim.limits.rate {
-                let now = claim.now.as_millisecond();
-                transaction
-                    .prepare_cached("DELETE FROM use_times WHERE scope = ?1 AND server = ?2 AND tool = ?3 AND at <= ?4")?
-                    .execute(params![scope, claim.server, claim.tool, now - i64::from(rate.per_seconds) * 1000])?;
-                transaction
-                    .prepare_cached("INSERT INTO use_times (scope, server, tool, at, call) VALUES (?1, ?2, ?3, ?4, ?5)")?
-                    .execute(params![scope, claim.server, claim.tool, now, claim.call_id])?;
-            }
-            Ok(Uses::Allowed)
-        })
+        self.change(|transaction| count(transaction, claim))
     }
 
     /// Every first-seen definition: server, tool, hash.
@@ -237,14 +216,50 @@ impl StateDb {
         })
     }
 
-    fn change<T>(
+    /// Something went wrong with what the file holds.
+    pub(super) fn fault(&self, detail: &str) -> StoreFault {
+        StoreFault::Failed {
+            path: self.path.clone(),
+            detail: detail.to_owned(),
+        }
+    }
+
+    pub(super) fn change<T>(
         &self,
         work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, StoreFault> {
         self.with(|connection| in_transaction(connection, work))
     }
 
-    fn with<T>(
+    /// The same for work that may decide against itself: then nothing of it holds.
+    pub(super) fn change_or_not<T>(
+        &self,
+        work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<Result<T, T>>,
+    ) -> Result<T, StoreFault> {
+        self.with(|connection| {
+            let transaction =
+                connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            match work(&transaction)? {
+                Ok(done) => transaction.commit().map(|()| done),
+                Err(against) => transaction.rollback().map(|()| against),
+            }
+        })
+    }
+
+    /// A change that survives every end of the process, but need not survive the machine's.
+    pub(super) fn change_unflushed<T>(
+        &self,
+        work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreFault> {
+        self.with(|connection| {
+            connection.pragma_update(None, "synchronous", "NORMAL")?;
+            let done = in_transaction(connection, work);
+            connection.pragma_update(None, "synchronous", FORMAT.synchronous)?;
+            done
+        })
+    }
+
+    pub(super) fn with<T>(
         &self,
         work: impl FnOnce(&mut Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreFault> {
@@ -297,6 +312,40 @@ fn revoke(transaction: &Transaction<'_>, agent: &str, now: Timestamp) -> rusqlit
         "UPDATE keys SET revoked = ?2 WHERE agent = ?1 AND revoked IS NULL",
         params![agent, now.as_millisecond()],
     )
+}
+
+/// Counts one use if it is allowed.
+pub(super) fn count(transaction: &Transaction<'_>, claim: &UseClaim<'_>) -> rusqlite::Result<Uses> {
+    let allowed = uses(transaction, claim)?;
+    if allowed != Uses::Allowed {
+        return Ok(allowed);
+    }
+    let scope = scope(claim);
+    transaction
+        .prepare_cached(
+            "INSERT INTO uses (scope, server, tool, total) VALUES (?1, ?2, ?3, 1)
+             ON CONFLICT (scope, server, tool) DO UPDATE SET total = total + 1",
+        )?
+        .execute(params![scope, claim.server, claim.tool])?;
+    if let Some(rate) = claim.limits.rate {
+        let now = claim.now.as_millisecond();
+        transaction
+            .prepare_cached(
+                "DELETE FROM use_times WHERE scope = ?1 AND server = ?2 AND tool = ?3 AND at <= ?4",
+            )?
+            .execute(params![
+                scope,
+                claim.server,
+                claim.tool,
+                now - i64::from(rate.per_seconds) * 1000
+            ])?;
+        transaction
+            .prepare_cached(
+                "INSERT INTO use_times (scope, server, tool, at, call) VALUES (?1, ?2, ?3, ?4, ?5)",
+            )?
+            .execute(params![scope, claim.server, claim.tool, now, claim.call_id])?;
+    }
+    Ok(Uses::Allowed)
 }
 
 /// What uses are counted under. The development permission's own text changes with the settings, so the agent stands for it.

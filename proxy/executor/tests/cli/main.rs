@@ -8,6 +8,7 @@
 mod acts;
 mod book;
 mod doctor;
+mod held;
 mod init;
 mod transcripts;
 

@@ -90,6 +90,17 @@ impl Schema {
         }
     }
 
+    /// Whether checked, strict JSON text fits, or it cannot be told that it does not: for schemas that say when something is dangerous.
+    #[must_use]
+    pub fn may_fit(&self, text: &[u8]) -> bool {
+        match value_of(text) {
+            Ok((value, exact)) if exact || !self.compares_numbers => {
+                self.is_too_much(&value) || self.validator.is_valid(&value)
+            }
+            Ok(_) | Err(_) => true,
+        }
+    }
+
     fn judge(&self, value: &Value) -> Vec<Mismatch> {
         if self.is_too_much(value) {
             let message = "nested or repeated too much to be held to this schema".to_string();

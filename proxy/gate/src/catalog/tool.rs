@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use countersign_permission::{Hash, Kind};
+use countersign_permission::{Danger, Hash, Kind};
 
 use super::close::{Closing, Replay, Root, close};
 use super::definition::hash_checked;
 use super::inspect::{Unfit, short};
 use super::{ControlFields, LazySchema, Schema, Validators};
-use crate::facts::{ServerFacts, ToolSettings, WHOAMI};
+use crate::facts::{OWN_TOOLS, ServerFacts, ToolSettings};
 use crate::json;
 
 /// A tool that can be listed and held to its schema.
@@ -34,6 +34,8 @@ pub struct Tool {
     pub bare: LazySchema,
     /// Its control fields.
     pub control: ControlFields,
+    /// When a call is dangerous, where its settings say that with a schema.
+    pub danger: Option<Arc<Schema>>,
     /// Its settings.
     pub settings: ToolSettings,
     /// Set where the server's own schema left the root open by a word of its own and closing took that away (`doctor` names
@@ -61,6 +63,21 @@ pub struct Catalog {
     /// What is not served.
     pub set_aside: Vec<SetAside>,
     by_name: HashMap<Arc<str>, usize>,
+}
+
+impl Tool {
+    /// Whether a call with these arguments is dangerous. What cannot be told is.
+    #[must_use]
+    pub fn is_dangerous(&self, arguments: &[u8]) -> bool {
+        match &self.settings.danger {
+            Danger::Never => false,
+            Danger::Always => true,
+            Danger::When(_) => self
+                .danger
+                .as_ref()
+                .is_none_or(|schema| schema.may_fit(arguments)),
+        }
+    }
 }
 
 impl Catalog {
@@ -155,7 +172,7 @@ fn tool(
     definition: Hash,
     validators: &mut Validators,
 ) -> Result<Tool, Unfit> {
-    if name == WHOAMI {
+    if OWN_TOOLS.contains(&name) {
         return Err(Unfit::at(
             "/name",
             format!("`{}` is the executor's own tool", short(name)),
@@ -179,6 +196,16 @@ fn tool(
     let inside = |unfit: Unfit| Unfit::at(format!("/inputSchema{}", unfit.pointer), unfit.reason);
     let closed = close(json::member(item, "inputSchema"), closing).map_err(inside)?;
     let schema = validators.get(closed.text.into()).map_err(inside)?;
+    let danger = match &settings.danger {
+        Danger::Never | Danger::Always => None,
+        Danger::When(schema) => {
+            let unfit = |unfit: Unfit| {
+                let reason = format!("its `danger` is no schema: {}", unfit.reason);
+                Unfit::at(unfit.pointer, reason)
+            };
+            Some(validators.get(schema.to_string().into()).map_err(unfit)?)
+        }
+    };
     let scope = settings.scope.clone().unwrap_or_else(|| {
         let right = if kind == Kind::Read { "read" } else { "write" };
         format!("{}:{right}", server.name)
@@ -193,6 +220,7 @@ fn tool(
         schema,
         bare: LazySchema::new(closed.bare.into()),
         control: closed.control,
+        danger,
         settings,
         narrowed: closed.narrowed,
     })

@@ -4,15 +4,17 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use countersign_permission::{InForce, Kind, Permission};
+use countersign_permission::{InForce, Kind, Mode, Permission};
 use jiff::Timestamp;
 
 use super::cleared::Cleared;
+use super::person::Person;
 use crate::answer::{Answer, Finished, Outcome};
+use crate::bound::Bound;
 use crate::catalog::Tool;
 use crate::facts::AgentFacts;
 use crate::json::Fault;
-use crate::ports::{DecisionNote, Ended as CallEnd, Ran as RunEnd};
+use crate::ports::{DecisionNote, Ended as CallEnd, Links, Purpose, Ran as RunEnd};
 use crate::rate::{BucketId, RateState};
 use crate::refusal::Refusal;
 use crate::request::{ReadMethod, Request};
@@ -30,6 +32,7 @@ pub(super) struct Base {
     pub request: Request,
     pub arrived: Timestamp,
     pub rate: Option<RateState>,
+    pub purpose: Purpose,
 }
 
 #[derive(Debug)]
@@ -66,31 +69,80 @@ pub(super) struct ForServer {
     pub arguments: Looked,
 }
 
-/// The arguments fit.
+/// A call with arguments that fit, and what was decided about it so far.
 #[derive(Debug)]
-pub(super) struct Validated {
+pub(super) struct Judged {
     pub subject: Subject,
     pub control: Control,
     pub decisions: Vec<DecisionNote>,
 }
 
-/// Nothing holds the call.
+/// The arguments fit.
+#[derive(Debug)]
+pub(super) struct Validated(pub Judged);
+
+/// It reaches none of the executor's own files.
+#[derive(Debug)]
+pub(super) struct Protected(pub Judged);
+
+/// It lies inside the write policy.
+#[derive(Debug)]
+pub(super) struct Bounded(pub Judged);
+
+/// The agent's mode lets it on, or asks the person.
+#[derive(Debug)]
+pub(super) struct Willing {
+    pub judged: Judged,
+    pub mode: Mode,
+}
+
+/// No twin of it is known.
+#[derive(Debug)]
+pub(super) struct Fresh {
+    pub judged: Judged,
+    pub mode: Mode,
+    /// What a write is bound to; none for a read.
+    pub bound: Option<Arc<Bound>>,
+}
+
+/// Nothing holds the call, once what it takes is taken.
 #[derive(Debug)]
 pub(super) struct Allowed {
     pub subject: Subject,
     pub decisions: Vec<DecisionNote>,
+    pub takes: Takes,
+}
+
+/// What a call takes when it is noted, and what is settled with its end.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Takes {
+    pub key: Option<(Arc<Bound>, Arc<str>)>,
+    pub confirmation: Option<Arc<str>>,
+    pub approval: Option<Arc<str>>,
+}
+
+impl Takes {
+    pub fn links(&self) -> Links {
+        Links {
+            confirmation: self.confirmation.clone(),
+            approval: self.approval.clone(),
+            ..Links::default()
+        }
+    }
 }
 
 /// In the book, cleared.
 #[derive(Debug)]
 pub(super) struct Noted {
     pub cleared: Cleared,
+    pub takes: Takes,
 }
 
 /// Came back.
 #[derive(Debug)]
 pub(super) struct Ran {
     pub kind: Kind,
+    pub takes: Takes,
     pub ran: RunEnd,
 }
 
@@ -111,6 +163,7 @@ pub(super) struct Shaped {
 pub(super) enum Who {
     Agent(Box<Agent>),
     Public { network: BucketId },
+    Person(Box<Person>),
 }
 
 /// An authenticated agent with its rights for this request.
@@ -135,7 +188,14 @@ impl Who {
     pub fn agent(&self) -> Option<&Agent> {
         match self {
             Self::Agent(agent) => Some(agent),
-            Self::Public { .. } => None,
+            Self::Public { .. } | Self::Person(_) => None,
+        }
+    }
+
+    pub fn person(&self) -> Option<&Person> {
+        match self {
+            Self::Person(person) => Some(person),
+            Self::Agent(_) | Self::Public { .. } => None,
         }
     }
 }
@@ -149,6 +209,7 @@ pub(super) enum Wanted {
         server: Arc<str>,
     },
     Whoami,
+    Approval,
 }
 
 impl Wanted {
@@ -158,6 +219,7 @@ impl Wanted {
             Self::Tool(tool) => &tool.name,
             Self::Method { method, .. } => method.name(),
             Self::Whoami => crate::facts::WHOAMI,
+            Self::Approval => crate::facts::APPROVAL,
         }
     }
 }
@@ -187,14 +249,16 @@ pub(super) struct Subject {
     pub received: Option<Bytes>,
     /// What is sent; the same bytes as received where nothing was taken out.
     pub sent: Option<Bytes>,
+    /// What its outcome is tied to, should it end here.
+    pub links: Links,
 }
 
 /// The control fields of a write, read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Control {
     pub dry_run: bool,
-    pub confirm_token: bool,
-    pub idempotency_key: bool,
+    pub confirm_token: Option<String>,
+    pub idempotency_key: Option<Arc<str>>,
 }
 
 /// The end of a request before its last step.
@@ -225,9 +289,13 @@ pub(super) enum How {
         subject: Box<Subject>,
         decisions: Vec<DecisionNote>,
         ended: CallEnd,
+        /// Whether it is what the same call was answered before.
+        replayed: bool,
     },
     /// Answered about the caller itself; nothing is owed.
     Own { finished: Finished },
+    /// A stored answer again; nothing is owed.
+    Replayed { outcome: Outcome },
 }
 
 impl Call<Arrived> {
@@ -237,6 +305,7 @@ impl Call<Arrived> {
                 request,
                 arrived,
                 rate: None,
+                purpose: Purpose::Call,
             },
             stage: Arrived,
         }
@@ -258,6 +327,18 @@ impl Call<Shaped> {
             request_id: self.base.request.request_id,
             outcome: self.stage.outcome,
             rate: self.base.rate,
+            replayed: false,
+        }
+    }
+}
+
+impl Subject {
+    /// The caller as [`Bound::actor`] names them.
+    pub fn actor(&self) -> Arc<str> {
+        match &self.who {
+            Who::Agent(agent) => format!("agent/{}", agent.facts.name).into(),
+            Who::Public { network } => format!("public/{}", network.owner()).into(),
+            Who::Person(person) => format!("person/{}", person.id).into(),
         }
     }
 }

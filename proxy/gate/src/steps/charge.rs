@@ -3,12 +3,12 @@
 
 use sha2::{Digest, Sha256};
 
-use super::call::{Agent, Base, Call, Charged, Ended, Looked, Subject, Visible, Wanted, Who};
+use super::call::{Base, Call, Charged, Ended, Looked, Subject, Visible, Wanted, Who};
 use super::ending::stateless;
 use super::visible::kind;
 use crate::facts::{Facts, MAX_BYTES, ToolSettings};
 use crate::json;
-use crate::ports::{Charge, Ports};
+use crate::ports::{Charge, Links, Ports};
 use crate::price::{Cost, price};
 use crate::rate::{BucketId, BucketSize, RateState};
 use crate::refusal::{Code, Refusal};
@@ -34,10 +34,12 @@ pub(super) async fn step(
     let rows = object.map(rows);
     let units = match &target {
         Wanted::Tool(tool) => price(&tool.settings, kind, rows, per(&tool.settings, object)),
-        Wanted::Method { .. } | Wanted::Whoami => 1,
+        Wanted::Method { .. } | Wanted::Whoami | Wanted::Approval => 1,
     };
     let paid = match &who {
-        Who::Agent(agent) => charge(facts, ports, &mut base, &key_bucket(agent), units).await,
+        Who::Agent(_) | Who::Person(_) => {
+            charge(facts, ports, &mut base, &bucket(&who), units).await
+        }
         Who::Public { network } => {
             public(
                 facts,
@@ -60,6 +62,7 @@ pub(super) async fn step(
         rows: rows.unwrap_or(0),
         sent: received.clone(),
         received,
+        links: Links::default(),
     };
     Ok(Call {
         base,
@@ -100,9 +103,13 @@ pub(super) async fn charge(
     }
 }
 
-/// The bucket of an agent's key.
-pub(super) fn key_bucket(agent: &Agent) -> BucketId {
-    BucketId::Key(agent.facts.key_prefix.clone())
+/// The bucket a caller pays from first.
+pub(super) fn bucket(who: &Who) -> BucketId {
+    match who {
+        Who::Agent(agent) => BucketId::Key(agent.facts.key_prefix.clone()),
+        Who::Person(person) => person.bucket(),
+        Who::Public { network } => network.clone(),
+    }
 }
 
 /// The configured size of a bucket's class.
@@ -135,7 +142,7 @@ fn look(arguments: &Arguments, target: &Wanted) -> Looked {
     };
     let limit = match target {
         Wanted::Tool(tool) => tool.settings.max_bytes,
-        Wanted::Method { .. } | Wanted::Whoami => MAX_BYTES,
+        Wanted::Method { .. } | Wanted::Whoami | Wanted::Approval => MAX_BYTES,
     };
     if raw.len() as u64 > limit {
         return Looked::TooLarge;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use countersign_permission::Kind;
 
+use crate::ports::Purpose;
 use crate::request::ReadMethod;
 
 /// A call that may be sent, once.
@@ -16,6 +17,7 @@ pub struct Cleared {
     server: Arc<str>,
     what: What,
     kind: Kind,
+    purpose: Purpose,
     arguments: Option<Bytes>,
 }
 
@@ -34,7 +36,7 @@ impl Cleared {
         (call_id, request_id): (Arc<str>, Arc<str>),
         server: Arc<str>,
         what: What,
-        kind: Kind,
+        (kind, purpose): (Kind, Purpose),
         arguments: Option<Bytes>,
     ) -> Self {
         Self {
@@ -43,6 +45,7 @@ impl Cleared {
             server,
             what,
             kind,
+            purpose,
             arguments,
         }
     }
@@ -75,6 +78,12 @@ impl Cleared {
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind
+    }
+
+    /// Whether the agent asks for it, or a preview does.
+    #[must_use]
+    pub fn purpose(&self) -> Purpose {
+        self.purpose
     }
 
     /// The `arguments` member to send (for a method: its `params`), control fields removed, one line, everything else byte for byte

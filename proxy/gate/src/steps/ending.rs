@@ -1,5 +1,6 @@
 //! What an early end owes: a count before step 6, entries from it on. The answer stays what it was.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_permission::Hash;
@@ -8,14 +9,15 @@ use jiff::Timestamp;
 use super::call::{Base, Ended, How, Subject, Wanted};
 use crate::answer::{Answer, Outcome};
 use crate::ports::{
-    BookError, CallNote, CountedRefusal, DecisionNote, Durability, Ended as CallEnd, Note,
-    OutcomeNote, Ports, StoreError, Verdict,
+    BookError, CallNote, CountedRefusal, DecisionNote, Durability, Ended as CallEnd, Links, Note,
+    OutcomeNote, PersonNote, Ports, StoreError, Verdict,
 };
 use crate::refusal::{Code, Refusal};
 
 /// Writes what is owed and makes the answer.
 pub(super) async fn settle(ports: &Ports<'_>, ended: Ended) -> Answer {
     let Ended { base, how } = ended;
+    let mut replayed = false;
     let outcome = match how {
         How::Counted { refusal, agent } => {
             let counted = CountedRefusal {
@@ -31,6 +33,10 @@ pub(super) async fn settle(ports: &Ports<'_>, ended: Ended) -> Answer {
         }
         How::Plain { refusal } => Outcome::Refused(Box::new(refusal)),
         How::Own { finished } => Outcome::Finished(finished),
+        How::Replayed { outcome } => {
+            replayed = true;
+            outcome
+        }
         How::Refused {
             refusal,
             subject,
@@ -47,8 +53,12 @@ pub(super) async fn settle(ports: &Ports<'_>, ended: Ended) -> Answer {
             subject,
             decisions,
             ended,
+            replayed: again,
         } => match write(ports, &base, &subject, decisions, (ended, None)).await {
-            Ok(()) => Outcome::Finished(finished),
+            Ok(()) => {
+                replayed = again;
+                Outcome::Finished(finished)
+            }
             Err(error) => Outcome::Refused(Box::new(unrecorded(12, &error))),
         },
     };
@@ -56,6 +66,7 @@ pub(super) async fn settle(ports: &Ports<'_>, ended: Ended) -> Answer {
         request_id: base.request.request_id,
         outcome,
         rate: base.rate,
+        replayed,
     }
 }
 
@@ -65,13 +76,18 @@ pub(super) fn call_note(base: &Base, subject: &Subject) -> CallNote {
     let (server, definition) = match &subject.target {
         Wanted::Tool(tool) => (tool.server.to_string(), Some(tool.definition)),
         Wanted::Method { server, .. } => (server.to_string(), None),
-        Wanted::Whoami => (String::new(), None),
+        Wanted::Whoami | Wanted::Approval => (String::new(), None),
     };
     CallNote {
         call_id: base.request.call_id.clone(),
         request_id: base.request.request_id.clone(),
         at: base.arrived,
         agent: agent.map(|agent| agent.facts.name.clone()),
+        person: subject.who.person().map(|person| PersonNote {
+            person: Arc::clone(&person.id),
+            session: Arc::clone(&person.session),
+            via: Arc::clone(person.used.via.text()),
+        }),
         key_prefix: agent.map(|agent| agent.facts.key_prefix.clone()),
         via: base.request.via,
         client: base.request.client.clone(),
@@ -80,7 +96,8 @@ pub(super) fn call_note(base: &Base, subject: &Subject) -> CallNote {
         kind: subject.kind,
         definition,
         permission: policy(subject),
-        purpose: "call",
+        purpose: base.purpose,
+        links: Links::default(),
         rows: subject.rows,
         received: subject.sent.clone(),
         sent: None,
@@ -94,6 +111,16 @@ pub(super) fn policy(subject: &Subject) -> Option<Hash> {
         .agent()
         .and_then(|agent| agent.permission())
         .map(|permission| permission.document)
+}
+
+/// A rule that this version cannot hold a call for, so the call is refused.
+pub(super) fn cannot_hold(step: u8, tool: &str, rule: &str, why: &str) -> Refusal {
+    let sentence =
+        format!("`{tool}` was not run: {why}, and this version cannot hold a call for that yet");
+    let next = "Ask the person to make this change themselves, or to change the setting.";
+    Refusal::new(Code::PermissionDenied, step, sentence, next)
+        .with("rule", rule.into())
+        .with("tool", tool.into())
 }
 
 /// The book cannot take the entry: nothing was forwarded. A state that lasts until a person acts is named.
@@ -173,6 +200,7 @@ async fn write(
         code,
         result: None,
         duration: span(base.arrived, at),
+        links: subject.links.clone(),
     };
     let note = Note {
         call: call_note(base, subject),

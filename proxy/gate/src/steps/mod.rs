@@ -5,15 +5,23 @@ use crate::facts::Facts;
 use crate::ports::Ports;
 use crate::request::Request;
 use crate::serve::Listing;
+use crate::session::{SessionRef, Sessions, Use};
 
+mod approval_tool;
 mod authenticate;
+mod bounds;
 mod call;
 mod charge;
 mod cleared;
+mod danger;
 mod ending;
-mod interim;
+mod idempotency;
+mod mode;
 mod note;
 mod own;
+mod person;
+mod preview;
+mod queue;
 mod record;
 mod rights;
 mod run;
@@ -23,17 +31,19 @@ mod url;
 mod validate;
 mod visible;
 
+use bounds::{protect, write_policy};
 use call::{
-    Allowed, Arrived, Authenticated, Call, Charged, Ended, ForServer, Noted, Ran, Recorded, Shaped,
-    SwitchedOn, UrlClean, Validated, Visible,
+    Allowed, Arrived, Authenticated, Bounded, Call, Charged, Ended, ForServer, Fresh, Noted,
+    Protected, Ran, Recorded, Shaped, SwitchedOn, UrlClean, Validated, Visible, Willing,
 };
 pub use cleared::{Cleared, What};
-pub(crate) use rights::Rights;
+pub(crate) use person::writes_are_open;
+pub(crate) use rights::{Rights, closes_by_pin};
 
 /// One row of the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Its number in flow.md. The interim step stands for 7 to 11 and carries 11.
+    /// Its number in flow.md.
     pub number: u8,
     /// Its key, also the `gate` of the decisions it makes.
     pub key: &'static str,
@@ -46,12 +56,14 @@ pub struct Step {
 macro_rules! steps {
     (
         enter: $($number:literal $key:literal $title:literal $module:ident: $from:ident => $to:ident;)*
-        proceed: $($number2:literal $key2:literal $title2:literal $module2:ident: $from2:ident => $to2:ident;)*
+        judge: $($number2:literal $key2:literal $title2:literal $module2:ident: $from2:ident => $to2:ident;)*
+        proceed: $($number3:literal $key3:literal $title3:literal $module3:ident: $from3:ident => $to3:ident;)*
     ) => {
         /// The order of the flow.
         pub const STEPS: &[Step] = &[
             $(Step { number: $number, key: $key, title: $title },)*
             $(Step { number: $number2, key: $key2, title: $title2 },)*
+            $(Step { number: $number3, key: $key3, title: $title3 },)*
         ];
 
         /// The steps every request passes, lists included.
@@ -60,9 +72,15 @@ macro_rules! steps {
             Ok(call)
         }
 
-        /// The steps of a call after those.
-        async fn proceed(facts: &Facts, ports: &Ports<'_>, call: Call<Authenticated>) -> Result<Call<Shaped>, Ended> {
+        /// The steps of a call that the reads of a preview pass too.
+        async fn judge(facts: &Facts, ports: &Ports<'_>, call: Call<Authenticated>) -> Result<Call<Willing>, Ended> {
             $(let call: Call<$to2> = $module2::step(facts, ports, { let call: Call<$from2> = call; call }).await?;)*
+            Ok(call)
+        }
+
+        /// The steps of a call after those.
+        async fn proceed(facts: &Facts, ports: &Ports<'_>, call: Call<Willing>) -> Result<Call<Shaped>, Ended> {
+            $(let call: Call<$to3> = $module3::step(facts, ports, { let call: Call<$from3> = call; call }).await?;)*
             Ok(call)
         }
     };
@@ -73,13 +91,18 @@ steps! {
     1  "switch"       "switched on?"                                 switched_on:  Arrived       => SwitchedOn;
     2  "url"          "credential in URL"                            url:          SwitchedOn    => UrlClean;
     3  "authenticate" "key to agent, effective scopes"               authenticate: UrlClean      => Authenticated;
-    proceed:
+    judge:
     4  "visible"      "tool exists, server on, scope, definition"    visible:      Authenticated => Visible;
     5  "charge"       "rate limit, cost weighted"                    charge:       Visible       => Charged;
     5  "own"          "the executor's own tools answer here"         own:          Charged       => ForServer;
     6  "validate"     "size, strict JSON, closed schema, limits"     validate:     ForServer     => Validated;
-    11 "interim"      "stands for 7 to 11: preview, or refuse"       interim:      Validated     => Allowed;
-    12 "note"         "one use counted, the call is in the book"     note:         Allowed       => Noted;
+    7  "protect"      "the executor's own files"                     protect:      Validated     => Protected;
+    8  "write_policy" "bounded writes, two strikes"                  write_policy: Protected     => Bounded;
+    9  "mode"         "auto, ask or read only"                       mode:         Bounded       => Willing;
+    proceed:
+    10 "idempotency"  "a twin's answer, or the first of its key"     idempotency:  Willing       => Fresh;
+    11 "danger"       "preview, confirmation, approval"              danger:       Fresh         => Allowed;
+    12 "note"         "what it takes is taken, the call is in the book"     note:         Allowed       => Noted;
     13 "run"          "forward to the server"                        run:          Noted         => Ran;
     14 "record"       "the outcome is in the book"                   record:       Ran           => Recorded;
     15 "shape"        "what the transport renders"                   shape:        Recorded      => Shaped;
@@ -88,21 +111,67 @@ steps! {
 /// One call through the whole order.
 pub(crate) async fn run(facts: &Facts, ports: Ports<'_>, request: Request) -> Answer {
     let call = Call::arrive(request, ports.clock.now());
-    let through = match enter(facts, &ports, call).await {
-        Ok(call) => proceed(facts, &ports, call).await,
-        Err(ended) => Err(ended),
-    };
-    match through {
+    match through(facts, &ports, call).await {
         Ok(call) => call.into_answer(),
         Err(ended) => ending::settle(&ports, ended).await,
     }
 }
 
+/// One call of a person, from their session on.
+pub(crate) async fn run_as(
+    facts: &Facts,
+    ports: Ports<'_>,
+    session: (&dyn Sessions, &SessionRef),
+    (used, request): (Use, Request),
+) -> Answer {
+    let call = Call::arrive(request, ports.clock.now());
+    let through = async {
+        let call = person::enter(call, session, used).await?;
+        let call = judge(facts, &ports, call).await?;
+        proceed(facts, &ports, call).await
+    };
+    match through.await {
+        Ok(call) => call.into_answer(),
+        Err(ended) => ending::settle(&ports, ended).await,
+    }
+}
+
+async fn through(
+    facts: &Facts,
+    ports: &Ports<'_>,
+    call: Call<Arrived>,
+) -> Result<Call<Shaped>, Ended> {
+    let call = enter(facts, ports, call).await?;
+    let call = judge(facts, ports, call).await?;
+    proceed(facts, ports, call).await
+}
+
 /// A list: the entering steps, a charge of 1, the tools step 4 lets through.
 pub(crate) async fn discover(facts: &Facts, ports: Ports<'_>, request: Request) -> Listing {
     let call = Call::arrive(request, ports.clock.now());
-    let listed = match enter(facts, &ports, call).await {
-        Ok(call) => visible::list(facts, &ports, call).await,
+    let entered = enter(facts, &ports, call).await;
+    listed(facts, &ports, entered).await
+}
+
+/// The same for a person.
+pub(crate) async fn discover_as(
+    facts: &Facts,
+    ports: Ports<'_>,
+    session: (&dyn Sessions, &SessionRef),
+    (used, request): (Use, Request),
+) -> Listing {
+    let call = Call::arrive(request, ports.clock.now());
+    let entered = person::enter(call, session, used).await;
+    listed(facts, &ports, entered).await
+}
+
+async fn listed(
+    facts: &Facts,
+    ports: &Ports<'_>,
+    entered: Result<Call<Authenticated>, Ended>,
+) -> Listing {
+    let listed = match entered {
+        Ok(call) => visible::list(facts, ports, call).await,
         Err(ended) => Err(ended),
     };
     match listed {
@@ -111,7 +180,7 @@ pub(crate) async fn discover(facts: &Facts, ports: Ports<'_>, request: Request) 
             rate,
         },
         Err(ended) => {
-            let answer = ending::settle(&ports, ended).await;
+            let answer = ending::settle(ports, ended).await;
             let refusal = match answer.outcome {
                 Outcome::Refused(refusal) => refusal,
                 _ => Box::new(ending::broken(0, "a list ended without a list")),

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use countersign_permission::InForce;
 use serde_json::{Value, json};
 
+use super::approval_tool;
 use super::call::{Agent, Call, Charged, Ended, ForServer, How, Looked, Subject, Wanted};
 use super::visible::see;
 use crate::answer::Finished;
@@ -25,6 +26,16 @@ pub(super) async fn step(
         base,
         stage: Charged { subject, arguments },
     } = call;
+    if let (Wanted::Approval, Some(agent)) = (&subject.target, subject.who.agent()) {
+        let given = subject
+            .received
+            .as_deref()
+            .filter(|_| arguments == Looked::Object);
+        return Err(match approval_tool::answer(ports, agent, given).await {
+            Ok(how) => Ended { base, how },
+            Err(refusal) => base.counted(refusal, Some(&subject.who)),
+        });
+    }
     let (Wanted::Whoami, Some(agent)) = (&subject.target, subject.who.agent()) else {
         return Ok(Call {
             base,

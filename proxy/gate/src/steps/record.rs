@@ -1,14 +1,18 @@
 //! Step 14: the outcome is in the book before the answer leaves: queued for a read, on disk for a write.
 
 use countersign_permission::Kind;
+use jiff::Timestamp;
 
-use super::call::{Call, Ended, Ran, Recorded};
+use super::call::{Base, Call, Ended, Ran, Recorded, Takes};
 use super::ending::span;
 use crate::facts::Facts;
+use crate::idempotency::Stored;
 use crate::ports::{
-    BookError, Durability, Ended as CallEnd, Failure, Forwarded, OutcomeNote, Ports, Ran as RunEnd,
+    BookError, Durability, End, Ended as CallEnd, Failure, Forwarded, KeyClaim, OutcomeNote, Ports,
+    Ran as RunEnd, Settle, Waits,
 };
 use crate::refusal::{Code, Refusal};
+use crate::request::QUEUE;
 
 pub(super) async fn step(
     _: &Facts,
@@ -17,7 +21,7 @@ pub(super) async fn step(
 ) -> Result<Call<Recorded>, Ended> {
     let Call {
         base,
-        stage: Ran { kind, ran },
+        stage: Ran { kind, takes, ran },
     } = call;
     let (ended, code, result) = match &ran {
         RunEnd::Result {
@@ -40,6 +44,17 @@ pub(super) async fn step(
             (ended, code(*failure), None)
         }
     };
+    let end = match (&ran, Stored::of(&ran)) {
+        (_, Some(stored)) => End::Answered(stored),
+        (
+            RunEnd::Failed {
+                forwarded: Forwarded::No,
+                ..
+            },
+            None,
+        ) => End::NotSent,
+        (_, None) => End::Unknown,
+    };
     let at = ports.clock.now();
     let duration = span(base.arrived, at);
     let outcome = OutcomeNote {
@@ -49,19 +64,57 @@ pub(super) async fn step(
         code,
         result,
         duration,
+        links: takes.links(),
     };
     let durability = if kind == Kind::Read {
         Durability::Batched
     } else {
         Durability::Strict
     };
-    match ports.book.record(outcome, durability).await {
+    let recorded = ports.book.record(outcome, durability).await;
+    // The outcome first: a claim that is not settled says less than one that is, and what it says is never wrong.
+    let end = match end {
+        // An answer that is not recorded is not given to a twin either.
+        End::Answered(_) if recorded.is_err() => End::Unknown,
+        end => end,
+    };
+    if let Some(settle) = settlement(&base, &takes, end, at) {
+        // The store says in the log what it could not keep. The answer is the server's all the same, and no twin runs for it.
+        let _ = ports.store.settle(settle).await;
+    }
+    match recorded {
         Ok(()) => Ok(Call {
             base,
             stage: Recorded { ran },
         }),
         Err(error) => Err(base.plain(withheld(&error))),
     }
+}
+
+/// What is settled with the end of a call that took something.
+pub(super) fn settlement<'a>(
+    base: &'a Base,
+    takes: &'a Takes,
+    end: End,
+    now: Timestamp,
+) -> Option<Settle<'a>> {
+    let key = takes
+        .key
+        .as_ref()
+        .map(|(bound, key)| KeyClaim { bound, key });
+    let approval = takes.approval.as_deref();
+    (key.is_some() || approval.is_some()).then_some(Settle {
+        call_id: &base.request.call_id,
+        now,
+        key,
+        approval,
+        waits: if base.request.via == QUEUE {
+            Waits::Nobody
+        } else {
+            Waits::Agent
+        },
+        end,
+    })
 }
 
 /// The code a failed run answers with; none for a cancelled one.

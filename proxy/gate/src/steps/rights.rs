@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use countersign_permission::in_force;
+use countersign_permission::{Pin, in_force};
 use jiff::Timestamp;
 
 use super::call::Agent;
@@ -77,4 +77,12 @@ impl Rights {
             detail: refusal.sentence,
         })
     }
+}
+
+/// Why a tool is closed to somebody who has every right.
+pub(crate) fn closes_by_pin(facts: &Facts, tool: &Tool) -> Option<Closed> {
+    let refusal = pinned(facts, Pin::FirstSeen, tool).err()?;
+    Some(Closed::DefinitionChanged {
+        detail: refusal.sentence,
+    })
 }

@@ -11,12 +11,12 @@ pub(super) async fn step(
 ) -> Result<Call<Ran>, Ended> {
     let Call {
         base,
-        stage: Noted { cleared },
+        stage: Noted { cleared, takes },
     } = call;
     let kind = cleared.kind();
     let ran = ports.upstream.run(cleared).await;
     Ok(Call {
         base,
-        stage: Ran { kind, ran },
+        stage: Ran { kind, takes, ran },
     })
 }

@@ -1,14 +1,19 @@
 //! Step 6: size, strict JSON, an object, control fields, `max_items`, the closed schema, and last the permission's limits. From here on
 //! a refusal is an entry. What passes is what will be sent: the received bytes without the control fields.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use countersign_permission::{
     CallLimits, Permission, Test, ToolGrant, Validation, check_arguments,
 };
 use serde_json::json;
 
-use super::call::{Base, Call, Control, Ended, ForServer, Looked, Subject, Validated, Wanted};
+use super::call::{
+    Base, Call, Control, Ended, ForServer, Judged, Looked, Subject, Validated, Wanted,
+};
 use super::ending::{policy, stateless};
+use super::person::Person;
 use crate::catalog::{Mismatch, PLAIN_NAMES, Tool, value_of};
 use crate::facts::Facts;
 use crate::json::{self as raw, Change};
@@ -31,17 +36,23 @@ pub(super) async fn step(
     let header = base.request.idempotency_header.as_deref();
     let judged = match subject.target.clone() {
         Wanted::Tool(tool) => judge(&tool, &mut subject, arguments, header, &mut decisions),
-        Wanted::Method { .. } | Wanted::Whoami => {
+        Wanted::Method { .. } | Wanted::Whoami | Wanted::Approval => {
             shape_of(subject.target.name(), arguments).map(|()| Control::default())
         }
     };
+    let judged = judged.and_then(|control| {
+        let kept = subject.who.person().map_or(Ok(()), |person| {
+            of_a_session(person, subject.target.name(), &control)
+        });
+        kept.map(|()| control)
+    });
     let control = match judged {
         Ok(control) => control,
         Err(refusal) => return Err(base.refused(refusal, subject, decisions)),
     };
     subject.sent = subject.sent.take().map(|sent| match raw::one_line(&sent) {
-        std::borrow::Cow::Borrowed(_) => sent.clone(),
-        std::borrow::Cow::Owned(line) => line.into(),
+        Cow::Borrowed(_) => sent.clone(),
+        Cow::Owned(line) => line.into(),
     });
     let left = match claim(&base, &subject) {
         Some(claim) => ports.store.uses_left(claim).await,
@@ -50,11 +61,11 @@ pub(super) async fn step(
     match left {
         Ok(Uses::Allowed) => Ok(Call {
             base,
-            stage: Validated {
+            stage: Validated(Judged {
                 subject,
                 control,
                 decisions,
-            },
+            }),
         }),
         Ok(used) => Err(base.refused(
             outside_uses(6, subject.target.name(), used),
@@ -269,8 +280,8 @@ fn control_fields(tool: &Tool, text: &[u8]) -> Result<Control, Refusal> {
         } else {
             match field {
                 0 => control.dry_run = member.value == b"true",
-                1 => control.confirm_token = true,
-                _ => control.idempotency_key = true,
+                1 => control.confirm_token = raw::decode(member.value).map(Cow::into_owned),
+                _ => control.idempotency_key = raw::decode(member.value).map(Into::into),
             }
             continue;
         };
@@ -284,6 +295,29 @@ fn control_fields(tool: &Tool, text: &[u8]) -> Result<Control, Refusal> {
     } else {
         Err(invalid(&tool.name, &faults).with("rule", "control_field".into()))
     }
+}
+
+/// A session never brings a code, and redeems without any control field.
+fn of_a_session(person: &Person, tool: &str, control: &Control) -> Result<(), Refusal> {
+    let brought = [
+        (control.confirm_token.is_some(), "/confirm_token"),
+        (control.dry_run, "/dry_run"),
+        (control.idempotency_key.is_some(), "/idempotency_key"),
+    ];
+    let taken = if person.used.redeems.is_some() { 0 } else { 2 };
+    let faults: Vec<Mismatch> = brought
+        .iter()
+        .take(3 - taken)
+        .filter(|(brought, _)| *brought)
+        .map(|(_, pointer)| Mismatch {
+            pointer: (*pointer).to_string(),
+            message: "a person's session does not take it here".to_string(),
+        })
+        .collect();
+    if faults.is_empty() {
+        return Ok(());
+    }
+    Err(invalid(tool, &faults).with("rule", "control_field".into()))
 }
 
 fn well_formed(field: usize, value: &[u8]) -> bool {

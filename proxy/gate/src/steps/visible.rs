@@ -6,9 +6,10 @@ use std::sync::Arc;
 use countersign_permission::{Hash, InForce, Kind, Pin};
 
 use super::call::{Agent, Authenticated, Base, Call, Ended, Visible, Wanted, Who};
-use super::charge::{charge, key_bucket};
+use super::charge::{bucket, charge};
+use super::person::may_write;
 use crate::catalog::Tool;
-use crate::facts::{DisabledList, Facts, WHOAMI};
+use crate::facts::{APPROVAL, DisabledList, Facts, WHOAMI};
 use crate::ports::Ports;
 use crate::rate::RateState;
 use crate::refusal::{Code, Refusal};
@@ -40,8 +41,8 @@ pub(super) async fn step(
         Err(refusal) => {
             let refusal = match &call.stage.who {
                 Who::Public { .. } => refusal,
-                Who::Agent(agent) => {
-                    let bucket = key_bucket(agent);
+                Who::Agent(_) | Who::Person(_) => {
+                    let bucket = bucket(&call.stage.who);
                     charge(facts, ports, &mut call.base, &bucket, 1)
                         .await
                         .err()
@@ -59,10 +60,7 @@ pub(super) async fn list(
     ports: &Ports<'_>,
     mut call: Call<Authenticated>,
 ) -> Result<(Open, Option<RateState>), Ended> {
-    let bucket = match &call.stage.who {
-        Who::Public { network } => network.clone(),
-        Who::Agent(agent) => key_bucket(agent),
-    };
+    let bucket = bucket(&call.stage.who);
     if let Err(refusal) = charge(facts, ports, &mut call.base, &bucket, 1).await {
         return Err(call.base.counted(refusal, Some(&call.stage.who)));
     }
@@ -70,7 +68,7 @@ pub(super) async fn list(
     let mut tools = ports.registry.tools(server);
     tools.retain(|tool| see(facts, &call.stage.who, tool).is_ok());
     let own = if call.stage.who.agent().is_some() {
-        vec![super::own::WHOAMI_ITEM]
+        vec![super::own::WHOAMI_ITEM, super::approval_tool::APPROVAL_ITEM]
     } else {
         Vec::new()
     };
@@ -81,6 +79,7 @@ fn look_up(facts: &Facts, ports: &Ports<'_>, base: &Base, who: &Who) -> Result<W
     let server = base.request.server.as_deref();
     match &base.request.target {
         Target::Tool(name) if name == WHOAMI && who.agent().is_some() => Ok(Wanted::Whoami),
+        Target::Tool(name) if name == APPROVAL && who.agent().is_some() => Ok(Wanted::Approval),
         Target::Tool(name) => {
             let tool = ports
                 .registry
@@ -96,10 +95,9 @@ fn look_up(facts: &Facts, ports: &Ports<'_>, base: &Base, who: &Who) -> Result<W
 
 /// Whether this caller may see and call this tool. The one rule for calls and lists.
 pub(super) fn see(facts: &Facts, who: &Who, tool: &Tool) -> Result<(), Refusal> {
-    let audience = if who.agent().is_some() {
-        Audience::Agent
-    } else {
-        Audience::Public
+    let audience = match who {
+        Who::Agent(_) | Who::Person(_) => Audience::Agent,
+        Who::Public { .. } => Audience::Public,
     };
     let unreadable = facts.disabled_tools == DisabledList::Unreadable
         || facts.disabled_servers == DisabledList::Unreadable;
@@ -124,6 +122,10 @@ pub(super) fn see(facts: &Facts, who: &Who, tool: &Tool) -> Result<(), Refusal> 
     }
     let pin = match who {
         Who::Public { .. } => Pin::FirstSeen,
+        Who::Person(person) => {
+            may_write(facts, person, tool)?;
+            Pin::FirstSeen
+        }
         Who::Agent(agent) => granted(agent, tool)?,
     };
     pinned(facts, pin, tool)

@@ -1,7 +1,12 @@
 //! The whole flow over ports in memory.
 
+mod approvals;
+mod danger;
 mod flow;
+mod keys;
+mod machine;
 mod rates;
 mod rights;
+mod session;
 mod validation;
 mod world;

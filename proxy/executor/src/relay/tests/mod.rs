@@ -152,6 +152,7 @@ impl Gatekeeper for TestGate {
                 request_id: call.request_id,
                 outcome,
                 rate: None,
+                replayed: false,
             }
         })
     }
