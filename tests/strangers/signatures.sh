@@ -4,7 +4,7 @@ set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 # The key: what is after the last `+`, without its first byte (the type), behind the fixed head of an Ed25519 public key.
-(printf '\060\052\060\005\006\003\053\145\160\003\041\000'; printf %s "${2##*+}" | base64 -d | tail -c 32) >"$work/key.der"
+(printf '\060\052\060\005\006\003\053\145\160\003\041\000'; printf %s "$2" | cut -d+ -f3- | base64 -d | tail -c 32) >"$work/key.der"
 count=0
 while read -r encoded; do
   base64 -d <<<"$encoded" >"$work/note"
