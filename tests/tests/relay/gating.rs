@@ -98,8 +98,14 @@ fn control_fields_are_shown_for_writes_and_never_ignored() {
             Some("validation_failed"),
             "a read takes none: {answer}"
         );
-        client.call("echo", &field);
     }
+    client.call("echo", &json!({"dry_run": true}));
+    let answer = client.call("echo", &json!({"confirm_token": "x"}));
+    assert_eq!(
+        code(&answer).as_deref(),
+        Some("confirm_token_invalid"),
+        "{answer}"
+    );
     let preview = client.call("echo", &json!({"text": "x", "dry_run": true}));
     assert!(!preview["result"].is_null(), "{preview}");
     for field in [
@@ -116,6 +122,16 @@ fn control_fields_are_shown_for_writes_and_never_ignored() {
     assert!(
         !text(&answer).contains("dry_run"),
         "control fields are taken out before: {answer}"
+    );
+    for _ in 0..2 {
+        let answer = client.call("echo", &json!({"text": "z", "idempotency_key": "k"}));
+        assert!(refusal(&answer).is_none(), "{answer}");
+    }
+    assert_eq!(
+        hostile.ran().len(),
+        2,
+        "a key runs once: {:?}",
+        hostile.ran()
     );
     client.close();
     assert!(

@@ -72,7 +72,7 @@ impl World {
     /// The statuses in the book, in order.
     fn statuses(&self) -> Vec<String> {
         let mut found = Vec::new();
-        for entry in walk(&self.dir().join("book")) {
+        for entry in walk(&self.dir().join("book/journal")) {
             let text = String::from_utf8_lossy(&std::fs::read(entry).unwrap()).into_owned();
             for line in text
                 .lines()
