@@ -18,15 +18,19 @@ pub mod catalog;
 pub mod facts;
 pub mod json;
 pub mod key;
+pub mod paths;
+pub mod policy;
 pub mod ports;
 pub mod price;
 pub mod rate;
 pub mod refusal;
 pub mod request;
 pub mod serve;
+pub mod shell;
 pub mod steps;
 #[cfg(test)]
 mod tests;
+pub mod turn;
 
 pub use answer::{Answer, Finished, Outcome};
 pub use facts::Facts;
