@@ -13,6 +13,7 @@ pub mod commands;
 pub mod demo;
 pub mod doctor;
 pub mod downstream;
+pub mod files;
 pub mod folder;
 pub mod frame;
 pub mod ids;

@@ -48,6 +48,7 @@ const FORMAT: Format = Format {
                               PRIMARY KEY (class, owner)) WITHOUT ROWID;
         CREATE TABLE refusals (agent TEXT NOT NULL, code TEXT NOT NULL, minute INTEGER NOT NULL, count INTEGER NOT NULL, claim TEXT,
                                PRIMARY KEY (agent, code, minute)) WITHOUT ROWID;",
+    upgrades: &[],
 };
 
 impl BucketsDb {

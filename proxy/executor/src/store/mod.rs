@@ -5,6 +5,7 @@ mod error;
 mod port;
 mod sqlite;
 mod state;
+mod turns;
 
 pub use buckets::{BucketsDb, RefusalCount};
 pub use error::StoreFault;

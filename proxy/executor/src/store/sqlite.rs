@@ -13,8 +13,10 @@ use super::StoreFault;
 pub(super) struct Format {
     /// Its version (`user_version`).
     pub version: i64,
-    /// What makes an empty file one of this version.
+    /// What makes an empty file one of version 1.
     pub schema: &'static str,
+    /// What makes a file of version 1 one of version 2, and so on.
+    pub upgrades: &'static [&'static str],
     /// `FULL` or `OFF`.
     pub synchronous: &'static str,
 }
@@ -69,17 +71,22 @@ pub(super) fn open(
     );
     connection.execute_batch(&pragmas).map_err(wrong)?;
     let mut version = user_version(&connection).map_err(wrong)?;
-    if version == 0 {
+    if version < format.version {
         let transaction = connection
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(wrong)?;
         version = user_version(&transaction).map_err(wrong)?;
-        if version == 0 {
-            transaction.execute_batch(format.schema).map_err(wrong)?;
+        while (0..format.version).contains(&version) {
+            let step = match usize::try_from(version - 1) {
+                Err(_) => Some(&format.schema),
+                Ok(step) => format.upgrades.get(step),
+            };
+            let Some(step) = step else { break };
+            transaction.execute_batch(step).map_err(wrong)?;
+            version += 1;
             transaction
-                .pragma_update(None, "user_version", format.version)
+                .pragma_update(None, "user_version", version)
                 .map_err(wrong)?;
-            version = format.version;
         }
         transaction.commit().map_err(wrong)?;
     }

@@ -1,4 +1,4 @@
-//! `state.db`: what must survive a crash and be seen by every process at once: agents' keys, uses, first-seen definitions.
+//! `state.db`: what must survive a crash and be seen by every process at once: agents' keys, uses, first-seen definitions, turns.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -35,7 +35,7 @@ pub struct Pin {
 
 /// Times are milliseconds since 1970; `scopes` a JSON list or null.
 const FORMAT: Format = Format {
-    version: 1,
+    version: 2,
     synchronous: "FULL",
     schema: "
         CREATE TABLE keys (prefix TEXT PRIMARY KEY NOT NULL, agent TEXT NOT NULL, mac BLOB NOT NULL CHECK (length(mac) = 32),
@@ -46,6 +46,7 @@ const FORMAT: Format = Format {
                                 PRIMARY KEY (scope, server, tool, at, call)) WITHOUT ROWID;
         CREATE TABLE pins (server TEXT NOT NULL, tool TEXT NOT NULL, definition TEXT NOT NULL, text TEXT NOT NULL, seen INTEGER NOT NULL,
                            PRIMARY KEY (server, tool)) WITHOUT ROWID;",
+    upgrades: &[super::turns::SCHEMA],
 };
 
 impl StateDb {
@@ -237,14 +238,14 @@ impl StateDb {
         })
     }
 
-    fn change<T>(
+    pub(super) fn change<T>(
         &self,
         work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, StoreFault> {
         self.with(|connection| in_transaction(connection, work))
     }
 
-    fn with<T>(
+    pub(super) fn with<T>(
         &self,
         work: impl FnOnce(&mut Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreFault> {

@@ -11,6 +11,9 @@ use crate::refusal::{Code, Refusal};
 /// The gate's name in entries.
 pub const GATE: &str = "write_policy";
 
+/// The reason of a turn that two denials ended.
+pub const STRIKE: &str = "write_policy_denied";
+
 /// Every member [`Denial::facts`] may have. Nothing else passes into a record.
 pub const FACTS: [&str; 13] = [
     "policy_id",

@@ -9,7 +9,7 @@ mod target;
 #[cfg(test)]
 mod tests;
 
-pub use denial::{Denial, FACTS, GATE, Reason};
+pub use denial::{Denial, FACTS, GATE, Reason, STRIKE};
 pub use document::{
     DEFAULT_PREFIXES, IMPLICIT_DENIES, MOST_COMMANDS, MOST_RULES, NotWithin, Policy, PolicyFault,
     Ruling, Shell,

@@ -4,4 +4,4 @@ mod flow;
 mod rates;
 mod rights;
 mod validation;
-mod world;
+pub(crate) mod world;
