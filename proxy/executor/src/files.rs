@@ -62,7 +62,8 @@ impl Files for Disk {
         while let Some((path, names)) = todo.pop() {
             let Ok(list) = fs::read_dir(&path) else {
                 // A folder that is not there holds nothing; one that cannot be read may hold anything.
-                below.whole &= !path.exists() && fs::symlink_metadata(&path).is_err_and(|error| is_missing(&error));
+                below.whole &= !path.exists()
+                    && fs::symlink_metadata(&path).is_err_and(|error| is_missing(&error));
                 continue;
             };
             for entry in list {
@@ -190,9 +191,16 @@ mod tests {
         assert_eq!(disk().look(&at("folder")).unwrap().found, Found::Folder);
         assert_eq!(disk().look(&at("file")).unwrap().found, Found::File);
         for missing in ["none", "file/below", &"n".repeat(300)] {
-            assert_eq!(disk().look(&at(missing)), Err(LookError::Missing), "{missing}");
+            assert_eq!(
+                disk().look(&at(missing)),
+                Err(LookError::Missing),
+                "{missing}"
+            );
         }
-        assert!(matches!(disk().look("/a\0b"), Err(LookError::Unreadable(_))));
+        assert!(matches!(
+            disk().look("/a\0b"),
+            Err(LookError::Unreadable(_))
+        ));
     }
 
     #[test]
@@ -202,9 +210,19 @@ mod tests {
         fs::write(temp.path().join("a/b/c"), "x").unwrap();
         let root = text(temp.path());
         let below = disk().below(&root, 10);
-        let mut names: Vec<String> = below.entries.iter().map(|(names, _)| names.join("/")).collect();
+        let mut names: Vec<String> = below
+            .entries
+            .iter()
+            .map(|(names, _)| names.join("/"))
+            .collect();
         names.sort();
-        assert_eq!((names, below.whole), (vec!["a".to_owned(), "a/b".to_owned(), "a/b/c".to_owned()], true));
+        assert_eq!(
+            (names, below.whole),
+            (
+                vec!["a".to_owned(), "a/b".to_owned(), "a/b/c".to_owned()],
+                true
+            )
+        );
         assert!(!disk().below(&root, 2).whole);
         assert!(disk().below(&text(&temp.path().join("none")), 2).whole);
     }
@@ -218,11 +236,19 @@ mod tests {
         fs::write(at("file"), "x").unwrap();
         fs::hard_link(at("file"), at("twin")).unwrap();
         symlink("nowhere", at("dangling")).unwrap();
-        let (file, twin) = (disk().look(&at("file")).unwrap(), disk().look(&at("twin")).unwrap());
+        let (file, twin) = (
+            disk().look(&at("file")).unwrap(),
+            disk().look(&at("twin")).unwrap(),
+        );
         assert_eq!((file.id, file.names), (twin.id, 2));
         assert!(file.id.is_some());
         let link = disk().look(&at("dangling")).unwrap();
-        assert_eq!(link.found, Found::Link { target: "nowhere".to_owned() });
+        assert_eq!(
+            link.found,
+            Found::Link {
+                target: "nowhere".to_owned()
+            }
+        );
     }
 
     #[cfg(unix)]
@@ -275,7 +301,11 @@ mod tests {
                 effect,
             };
             let arguments = serde_json::json!({ "p": path }).to_string();
-            assert_eq!(protect.check(arguments.as_bytes()).is_ok(), open, "{path} {effect:?}");
+            assert_eq!(
+                protect.check(arguments.as_bytes()).is_ok(),
+                open,
+                "{path} {effect:?}"
+            );
         }
     }
 

@@ -97,11 +97,7 @@ impl StateDb {
                 "DELETE FROM turn_facts WHERE agent = ?1 AND turn = ?2 AND kind = ?3",
             )?;
             for fact in facts {
-                delete.execute(params![
-                    fact.agent,
-                    integer(fact.turn)?,
-                    fact.what.kind()
-                ])?;
+                delete.execute(params![fact.agent, integer(fact.turn)?, fact.what.kind()])?;
             }
             Ok(())
         })
@@ -302,7 +298,10 @@ mod tests {
         assert_eq!((opened.turn.number, opened.turn.strikes.len()), (2, 0));
         let owed = state.turn_facts_owed(at(9)).unwrap();
         let kinds: Vec<_> = owed.iter().map(|fact| (fact.turn, fact.what)).collect();
-        assert_eq!(kinds, [(1, What::Opened), (1, What::Failed), (2, What::Opened)]);
+        assert_eq!(
+            kinds,
+            [(1, What::Opened), (1, What::Failed), (2, What::Opened)]
+        );
         state.turn_facts_recorded(&owed[..2]).unwrap();
         assert_eq!(state.turn_facts_owed(at(9)).unwrap(), owed[2..]);
         assert!(state.turn_facts_owed(at(3)).unwrap().is_empty());
@@ -333,7 +332,14 @@ mod tests {
         });
         assert_eq!(opened, 1);
         let of = |kind| counted.iter().filter(|counted| **counted == kind).count();
-        assert_eq!((of(Counted::First), of(Counted::Second), of(Counted::Latched)), (1, 1, 18));
+        assert_eq!(
+            (
+                of(Counted::First),
+                of(Counted::Second),
+                of(Counted::Latched)
+            ),
+            (1, 1, 18)
+        );
         let state = StateDb::open(&folder).unwrap();
         assert_eq!(state.turn_facts_owed(at(9)).unwrap().len(), 2);
     }

@@ -272,7 +272,7 @@ impl<'a> Eyes<'a> {
     fn follow(&self, written: &Written, effect: Effect) -> Result<(), Reaches> {
         let resolved = match resolve(written, self.files()) {
             Ok(resolved) => resolved,
-            Err(error) => return Err(self.unreadable(written, error.to_string())),
+            Err(error) => return Err(self.unreadable(written, error.reason())),
         };
         if self.files().style() == Style::Unix
             && (is_process(&resolved.place) || resolved.through.iter().any(is_process))

@@ -41,6 +41,19 @@ pub enum ResolveError {
     },
 }
 
+impl ResolveError {
+    /// Why, without saying where: where a link leads is not told to an agent.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        match self {
+            Self::TooManyLinks => self.to_string(),
+            Self::Unreadable { reason, .. } => {
+                format!("a name on the way cannot be looked at: {reason}")
+            }
+        }
+    }
+}
+
 /// Follows the path, links and `..` as the system does.
 ///
 /// # Errors

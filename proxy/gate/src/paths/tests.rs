@@ -350,7 +350,10 @@ fn step7_without_declarations_every_string_counts() {
 
 #[test]
 fn step7_a_refusal_never_says_where_a_link_leads() {
-    let disk = disk().link("/home/maria/work/in", OURS);
+    let disk = disk()
+        .link("/home/maria/work/in", OURS)
+        .link("/home/maria/work/far", "/hidden/place")
+        .unreadable("/hidden/place");
     let protect = Protect {
         files: &disk,
         holdings: &holdings(),
@@ -368,6 +371,15 @@ fn step7_a_refusal_never_says_where_a_link_leads() {
     let document = refusal.document("r1").to_string();
     assert!(
         document.contains("in/x") && !document.contains("share/"),
+        "{document}"
+    );
+    let refusal = protect
+        .check(br#"{"p":"far/x"}"#)
+        .unwrap_err()
+        .refusal("write_file");
+    let document = refusal.document("r1").to_string();
+    assert!(
+        document.contains("far/x") && !document.contains("hidden"),
         "{document}"
     );
 }

@@ -256,6 +256,9 @@ impl Judge<'_> {
             let leaf = path.target.names.last().cloned();
             // Into a folder that is there, a move goes under its own name.
             let mut starts: Vec<Vec<String>> = Vec::new();
+            if is_folder {
+                starts.push(path.target.names.clone());
+            }
             for other in others {
                 let there = other
                     .target
@@ -283,7 +286,6 @@ impl Judge<'_> {
                     );
                     continue;
                 }
-                starts.push(path.target.names.clone());
                 names.extend(below.entries.into_iter().map(|(names, _)| names));
             }
             let bare = starts

@@ -109,7 +109,7 @@ impl Workspace {
                 Err(TargetFault::Symlink(self.relative(link)))
             }
             (Err(error), _) => {
-                let reason = error.to_string();
+                let reason = error.reason();
                 Err(TargetFault::Uninspectable(self.relative(lexical), reason))
             }
         }

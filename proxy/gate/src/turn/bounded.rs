@@ -68,7 +68,9 @@ pub enum Passed {
 /// # Errors
 /// When the turn cannot be read or the strike not be counted: then nothing may be forwarded.
 pub async fn bounded(case: Case<'_>, turns: &dyn Turns) -> Result<Bounded, StoreError> {
-    let stands = turns.arrive(case.agent, case.idle_minutes, case.now).await?;
+    let stands = turns
+        .arrive(case.agent, case.idle_minutes, case.now)
+        .await?;
     let turn = stands.turn.number;
     let done = |facts, verdict| {
         Ok(Bounded {
@@ -112,7 +114,10 @@ pub async fn bounded(case: Case<'_>, turns: &dyn Turns) -> Result<Bounded, Store
     let verdict = match struck.counted {
         Counted::First => refused(denial.refusal(), &denial),
         Counted::Second => {
-            let why = format!("{}, and this was the second refusal of this kind in this turn, so the turn is over", denial.why());
+            let why = format!(
+                "{}, and this was the second refusal of this kind in this turn, so the turn is over",
+                denial.why()
+            );
             refused(terminated(&case, &why, &struck.stands.turn), &denial)
         }
         Counted::Latched => latched(&case, &struck.stands.turn),
@@ -126,8 +131,16 @@ pub async fn bounded(case: Case<'_>, turns: &dyn Turns) -> Result<Bounded, Store
 
 /// `turn_terminated`, with the second denial and both calls.
 fn terminated(case: &Case<'_>, why: &str, turn: &Turn) -> Refusal {
-    let calls: Vec<Value> = turn.strikes.iter().map(|strike| strike.call_id.clone().into()).collect();
-    let mut second = turn.strikes.last().map(|strike| strike.facts.clone()).unwrap_or_default();
+    let calls: Vec<Value> = turn
+        .strikes
+        .iter()
+        .map(|strike| strike.call_id.clone().into())
+        .collect();
+    let mut second = turn
+        .strikes
+        .last()
+        .map(|strike| strike.facts.clone())
+        .unwrap_or_default();
     second.remove("why");
     let sentence = format!(
         "`{}` was not run: {why}. Nothing was changed, and no call of yours, reads included, is run until the person opens a new turn.",
@@ -147,9 +160,15 @@ fn terminated(case: &Case<'_>, why: &str, turn: &Turn) -> Refusal {
 }
 
 fn latched(case: &Case<'_>, turn: &Turn) -> Passed {
-    let second = turn.strikes.last().and_then(|strike| strike.facts.get("why"));
-    let second = second.and_then(Value::as_str).unwrap_or("a write was outside the policy");
-    let why = format!("this turn is over since two writes were refused in it (the second: {second})");
+    let second = turn
+        .strikes
+        .last()
+        .and_then(|strike| strike.facts.get("why"));
+    let second = second
+        .and_then(Value::as_str)
+        .unwrap_or("a write was outside the policy");
+    let why =
+        format!("this turn is over since two writes were refused in it (the second: {second})");
     Passed::Refused {
         refusal: Box::new(terminated(case, &why, turn)),
         decision: Some(DecisionNote {
@@ -171,7 +190,9 @@ fn malformed(tool: &str, pointer: String, message: &str) -> Passed {
         "Give that argument and call again. This does not count against you.",
     );
     Passed::Refused {
-        refusal: Box::new(refusal.with("errors", json!([{"pointer": pointer, "message": message}]))),
+        refusal: Box::new(
+            refusal.with("errors", json!([{"pointer": pointer, "message": message}])),
+        ),
         decision: None,
         recorded: Map::new(),
     }

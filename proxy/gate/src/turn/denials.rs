@@ -90,7 +90,10 @@ pub enum WriteDenials {
 impl WriteDenials {
     /// Folds the facts of the named agents (an agent and its children); those of others are passed over. The first error makes the
     /// whole unavailable.
-    pub fn fold<E: std::fmt::Display>(agents: &[&str], facts: impl IntoIterator<Item = Result<BookFact, E>>) -> Self {
+    pub fn fold<E: std::fmt::Display>(
+        agents: &[&str],
+        facts: impl IntoIterator<Item = Result<BookFact, E>>,
+    ) -> Self {
         let mut fold = Fold::default();
         for fact in facts {
             let fact = match fact {

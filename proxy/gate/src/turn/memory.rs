@@ -21,7 +21,11 @@ struct State {
 }
 
 impl MemoryTurns {
-    fn change<T>(&self, agent: &str, work: impl FnOnce(Option<Turn>) -> (Option<Moved>, T)) -> (Option<Stands>, T) {
+    fn change<T>(
+        &self,
+        agent: &str,
+        work: impl FnOnce(Option<Turn>) -> (Option<Moved>, T),
+    ) -> (Option<Stands>, T) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let (moved, value) = work(state.turns.get(agent).cloned());
         let stands = moved.map(|moved| {
@@ -37,8 +41,15 @@ impl MemoryTurns {
 }
 
 impl Turns for MemoryTurns {
-    fn arrive<'a>(&'a self, agent: &'a str, idle_minutes: u32, now: Timestamp) -> Pending<'a, Result<Stands, StoreError>> {
-        let (stands, ()) = self.change(agent, |turn| (Some(arrive(agent, turn, idle_minutes, now)), ()));
+    fn arrive<'a>(
+        &'a self,
+        agent: &'a str,
+        idle_minutes: u32,
+        now: Timestamp,
+    ) -> Pending<'a, Result<Stands, StoreError>> {
+        let (stands, ()) = self.change(agent, |turn| {
+            (Some(arrive(agent, turn, idle_minutes, now)), ())
+        });
         Box::pin(async move { Ok(stands.expect("a call always has a turn")) })
     }
 
@@ -51,7 +62,12 @@ impl Turns for MemoryTurns {
         Box::pin(async move { Ok(Struck { counted, stands }) })
     }
 
-    fn open<'a>(&'a self, agent: &'a str, by: By, now: Timestamp) -> Pending<'a, Result<Option<Stands>, StoreError>> {
+    fn open<'a>(
+        &'a self,
+        agent: &'a str,
+        by: By,
+        now: Timestamp,
+    ) -> Pending<'a, Result<Option<Stands>, StoreError>> {
         let (stands, ()) = self.change(agent, |turn| (open(agent, turn.as_ref(), by, now), ()));
         Box::pin(async move { Ok(stands) })
     }
@@ -63,7 +79,12 @@ impl Turns for MemoryTurns {
 
     fn owed(&self, until: Timestamp) -> Pending<'_, Result<Vec<TurnFact>, StoreError>> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let owed = state.owed.iter().filter(|fact| fact.at < until).cloned().collect();
+        let owed = state
+            .owed
+            .iter()
+            .filter(|fact| fact.at < until)
+            .cloned()
+            .collect();
         Box::pin(async move { Ok(owed) })
     }
 

@@ -11,13 +11,23 @@ use crate::ports::{Pending, StoreError};
 /// are kept as owed in the same transaction until [`Turns::recorded`], so that a crash before they are in the book loses none.
 pub trait Turns: Send + Sync {
     /// A call of `agent` arrived. Reads only, as long as nothing changes.
-    fn arrive<'a>(&'a self, agent: &'a str, idle_minutes: u32, now: Timestamp) -> Pending<'a, Result<Stands, StoreError>>;
+    fn arrive<'a>(
+        &'a self,
+        agent: &'a str,
+        idle_minutes: u32,
+        now: Timestamp,
+    ) -> Pending<'a, Result<Stands, StoreError>>;
 
     /// Counts a denial, once per call id.
     fn strike<'a>(&'a self, claim: StrikeClaim<'a>) -> Pending<'a, Result<Struck, StoreError>>;
 
     /// A person's act. `None`: a hook, and the turn is latched.
-    fn open<'a>(&'a self, agent: &'a str, by: By, now: Timestamp) -> Pending<'a, Result<Option<Stands>, StoreError>>;
+    fn open<'a>(
+        &'a self,
+        agent: &'a str,
+        by: By,
+        now: Timestamp,
+    ) -> Pending<'a, Result<Option<Stands>, StoreError>>;
 
     /// The turn as it is, if one was ever opened.
     fn show<'a>(&'a self, agent: &'a str) -> Pending<'a, Result<Option<Turn>, StoreError>>;

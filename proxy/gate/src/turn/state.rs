@@ -168,7 +168,12 @@ pub fn strike(
         Some(turn) => still(turn),
         None => opened(agent, 1, "first_call", now, Vec::new()),
     };
-    if let Some(at) = moved.turn.strikes.iter().position(|strike| strike.call_id == call_id) {
+    if let Some(at) = moved
+        .turn
+        .strikes
+        .iter()
+        .position(|strike| strike.call_id == call_id)
+    {
         let counted = if at + 1 < LIMIT {
             Counted::First
         } else {
@@ -189,9 +194,13 @@ pub fn strike(
         return (moved, Counted::First);
     }
     let number = moved.turn.number;
-    moved
-        .facts
-        .push(fact(agent, number, What::Failed, crate::policy::STRIKE, now));
+    moved.facts.push(fact(
+        agent,
+        number,
+        What::Failed,
+        crate::policy::STRIKE,
+        now,
+    ));
     (moved, Counted::Second)
 }
 
@@ -210,7 +219,13 @@ pub fn open(agent: &str, turn: Option<&Turn>, by: By, now: Timestamp) -> Option<
     Some(opened(agent, turn.number + 1, by.reason(), now, ended))
 }
 
-fn opened(agent: &str, number: u64, reason: &str, now: Timestamp, mut facts: Vec<TurnFact>) -> Moved {
+fn opened(
+    agent: &str,
+    number: u64,
+    reason: &str,
+    now: Timestamp,
+    mut facts: Vec<TurnFact>,
+) -> Moved {
     facts.push(fact(agent, number, What::Opened, reason, now));
     Moved {
         turn: Turn {

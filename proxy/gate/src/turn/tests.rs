@@ -55,11 +55,24 @@ impl World {
         block_on(self.turns.recorded(facts)).unwrap();
     }
 
-    fn call(&mut self, agent: &str, tool: &str, arguments: &Value, minutes: i64) -> Result<(), Box<Refusal>> {
+    fn call(
+        &mut self,
+        agent: &str,
+        tool: &str,
+        arguments: &Value,
+        minutes: i64,
+    ) -> Result<(), Box<Refusal>> {
         self.call_idle(agent, tool, arguments, minutes, 0)
     }
 
-    fn call_idle(&mut self, agent: &str, tool: &str, arguments: &Value, minutes: i64, idle_minutes: u32) -> Result<(), Box<Refusal>> {
+    fn call_idle(
+        &mut self,
+        agent: &str,
+        tool: &str,
+        arguments: &Value,
+        minutes: i64,
+        idle_minutes: u32,
+    ) -> Result<(), Box<Refusal>> {
         self.calls += 1;
         let call_id = format!("c{}", self.calls);
         let declared: &[(&str, Effect)] = match tool {
@@ -86,7 +99,11 @@ impl World {
                 policy: &self.policy,
                 workspace: "/w",
                 tool,
-                kind: if tool == "read" { Kind::Read } else { Kind::Write },
+                kind: if tool == "read" {
+                    Kind::Read
+                } else {
+                    Kind::Write
+                },
                 declared: &declared,
             }),
             arguments: arguments.as_bytes(),
@@ -94,10 +111,17 @@ impl World {
         let bounded = block_on(bounded(case, &self.turns)).unwrap();
         let (answer, decision, recorded) = match bounded.verdict {
             Passed::On { decision, .. } => (Ok(()), decision, Map::new()),
-            Passed::Refused { refusal, decision, recorded } => (Err(refusal), decision, recorded),
+            Passed::Refused {
+                refusal,
+                decision,
+                recorded,
+            } => (Err(refusal), decision, recorded),
         };
         // The denial is in the book before the turn it ends.
-        let (opened, failed): (Vec<_>, Vec<_>) = bounded.facts.into_iter().partition(|fact| fact.what != What::Failed);
+        let (opened, failed): (Vec<_>, Vec<_>) = bounded
+            .facts
+            .into_iter()
+            .partition(|fact| fact.what != What::Failed);
         self.facts(&opened);
         if let Some(decision) = decision {
             let event = Event::Decision {
@@ -115,7 +139,9 @@ impl World {
     }
 
     fn bad(&mut self, agent: &str) -> Code {
-        self.call(agent, "write", &json!({"path": "docs/a"}), 0).unwrap_err().code
+        self.call(agent, "write", &json!({"path": "docs/a"}), 0)
+            .unwrap_err()
+            .code
     }
 
     fn open(&mut self, agent: &str, by: By, minutes: i64) -> bool {
@@ -134,18 +160,32 @@ impl World {
     fn dispositions(&self, agent: &str) -> Vec<String> {
         let report = self.report(&[agent]);
         let list = report["denials"].as_array().unwrap().iter();
-        list.map(|denial| denial["disposition"].as_str().unwrap().to_string()).collect()
+        list.map(|denial| denial["disposition"].as_str().unwrap().to_string())
+            .collect()
     }
 }
 
 #[test]
 fn p53_e7_the_first_strike_is_an_answer_and_other_calls_go_on() {
     let mut world = World::new();
-    let refusal = world.call("a", "write", &json!({"path": "docs/a"}), 0).unwrap_err();
+    let refusal = world
+        .call("a", "write", &json!({"path": "docs/a"}), 0)
+        .unwrap_err();
     assert_eq!((refusal.code, refusal.step), (Code::WritePolicyDenied, 8));
-    assert_eq!(refusal.context["actions"], json!(["request_policy_expansion", "write_within_allowed_globs"]));
-    assert!(world.call("a", "read", &json!({"path": "/etc/x"}), 0).is_ok());
-    assert!(world.call("a", "write", &json!({"path": "src/b"}), 0).is_ok());
+    assert_eq!(
+        refusal.context["actions"],
+        json!(["request_policy_expansion", "write_within_allowed_globs"])
+    );
+    assert!(
+        world
+            .call("a", "read", &json!({"path": "/etc/x"}), 0)
+            .is_ok()
+    );
+    assert!(
+        world
+            .call("a", "write", &json!({"path": "src/b"}), 0)
+            .is_ok()
+    );
     assert_eq!(world.dispositions("a"), ["unresolved"]);
 }
 
@@ -153,13 +193,18 @@ fn p53_e7_the_first_strike_is_an_answer_and_other_calls_go_on() {
 fn p54_p55_p56_the_second_strike_latches_whatever_its_tool_and_rule() {
     let mut world = World::new();
     assert_eq!(world.bad("a"), Code::WritePolicyDenied);
-    let second = world.call("a", "shell", &json!({"command": "cat ~/x"}), 0).unwrap_err();
+    let second = world
+        .call("a", "shell", &json!({"command": "cat ~/x"}), 0)
+        .unwrap_err();
     assert_eq!(second.code, Code::TurnTerminated);
     for context in [
         second.context.clone(),
         // Reads, good writes, unknown and malformed ones: all the same, and no strike more.
         world.call("a", "read", &json!({}), 1).unwrap_err().context,
-        world.call("a", "write", &json!({"path": "src/b"}), 2).unwrap_err().context,
+        world
+            .call("a", "write", &json!({"path": "src/b"}), 2)
+            .unwrap_err()
+            .context,
         world.call("a", "write", &json!({}), 3).unwrap_err().context,
     ] {
         assert_eq!(context["strikes"], json!(["c1", "c2"]));
@@ -179,14 +224,21 @@ fn p57_e9_only_a_person_opens_a_new_turn_and_a_hook_never_a_latched_one() {
     let mut world = World::new();
     assert_eq!(world.bad("a"), Code::WritePolicyDenied);
     assert!(world.open("a", By::Hook, 1));
-    assert_eq!(world.bad("a"), Code::WritePolicyDenied, "a new turn has no strike");
+    assert_eq!(
+        world.bad("a"),
+        Code::WritePolicyDenied,
+        "a new turn has no strike"
+    );
     assert_eq!(world.bad("a"), Code::TurnTerminated);
     assert!(!world.open("a", By::Hook, 2));
     assert_eq!(world.bad("a"), Code::TurnTerminated);
     assert!(world.open("a", By::Command, 3));
     assert_eq!(world.bad("a"), Code::WritePolicyDenied);
     assert!(world.open("a", By::App, 4));
-    assert_eq!(world.dispositions("a"), ["recovered", "recovered", "fatal", "recovered"]);
+    assert_eq!(
+        world.dispositions("a"),
+        ["recovered", "recovered", "fatal", "recovered"]
+    );
     let turn = block_on(world.turns.show("a")).unwrap().unwrap();
     assert_eq!((turn.number, turn.strikes.len()), (4, 0));
 }
@@ -210,7 +262,9 @@ fn p57_an_idle_turn_ends_only_where_asked_and_without_a_strike() {
         world.call_idle("a", "write", &good, minutes, 30).unwrap();
     }
     assert_eq!(number(&world), 2, "it was never idle for so long");
-    world.call_idle("a", "write", &json!({"path": "x"}), 10_071, 30).unwrap_err();
+    world
+        .call_idle("a", "write", &json!({"path": "x"}), 10_071, 30)
+        .unwrap_err();
     world.call_idle("a", "write", &good, 20_000, 30).unwrap();
     assert_eq!(number(&world), 2, "a strike does not run out");
     // A clock that goes back ends nothing.
@@ -222,9 +276,15 @@ fn p57_an_idle_turn_ends_only_where_asked_and_without_a_strike() {
 fn p32_p49_p73_e8_what_does_not_count() {
     let mut world = World::new();
     for _ in 0..3 {
-        let code = world.call("a", "shell", &json!({"command": "make"}), 0).unwrap_err().code;
+        let code = world
+            .call("a", "shell", &json!({"command": "make"}), 0)
+            .unwrap_err()
+            .code;
         assert_eq!(code, Code::ShellDisabled);
-        let code = world.call("a", "write", &json!({"path": ""}), 0).unwrap_err().code;
+        let code = world
+            .call("a", "write", &json!({"path": ""}), 0)
+            .unwrap_err()
+            .code;
         assert_eq!(code, Code::ValidationFailed);
     }
     assert_eq!(world.report(&["a"]), json!({"count": 0, "denials": []}));
@@ -246,8 +306,21 @@ fn a_strike_is_counted_once_per_call() {
         };
         block_on(turns.strike(claim)).unwrap().counted
     };
-    let got: Vec<Counted> = ["1", "1", "2", "1", "2", "3"].into_iter().map(strike).collect();
-    assert_eq!(got, [Counted::First, Counted::First, Counted::Second, Counted::First, Counted::Second, Counted::Latched]);
+    let got: Vec<Counted> = ["1", "1", "2", "1", "2", "3"]
+        .into_iter()
+        .map(strike)
+        .collect();
+    assert_eq!(
+        got,
+        [
+            Counted::First,
+            Counted::First,
+            Counted::Second,
+            Counted::First,
+            Counted::Second,
+            Counted::Latched
+        ]
+    );
 }
 
 #[test]
@@ -274,7 +347,11 @@ fn without_a_policy_a_turn_opens_and_nothing_is_judged() {
 fn the_sentence_of_a_terminated_turn() {
     let mut world = World::new();
     world.bad("a");
-    let text = world.call("a", "write", &json!({"path": "link/x"}), 0).unwrap_err().shown("r").text;
+    let text = world
+        .call("a", "write", &json!({"path": "link/x"}), 0)
+        .unwrap_err()
+        .shown("r")
+        .text;
     assert_eq!(
         text,
         "turn_terminated: `write` was not run: `link/x` goes through the link `link`, and writes do not go through links, and this was the second refusal of this kind in this turn, so the turn is over. Nothing was changed, and no call of yours, reads included, is run until the person opens a new turn. What to do: Stop calling tools now. Tell the person what you tried to write both times, why, and which paths you would need. Only the person can let you go on: with `let it go on` in the app, or with `countersign turn open --agent a`."
@@ -319,11 +396,16 @@ fn fold(turn: &str) -> Vec<String> {
     let list = document["denials"].as_array().unwrap();
     assert_eq!(document["count"], list.len());
     for denial in list {
-        assert_eq!((&denial["normalized_path"], &denial["symlink_component"]), (&json!("link/deep/out.txt"), &json!("link")));
+        assert_eq!(
+            (&denial["normalized_path"], &denial["symlink_component"]),
+            (&json!("link/deep/out.txt"), &json!("link"))
+        );
         assert!(denial.get("secret").is_none());
         assert_eq!(denial["matched_rule"], "symlink_path_component");
     }
-    list.iter().map(|denial| denial["disposition"].as_str().unwrap().to_string()).collect()
+    list.iter()
+        .map(|denial| denial["disposition"].as_str().unwrap().to_string())
+        .collect()
 }
 
 #[test]
@@ -365,15 +447,27 @@ fn p59_p60_p61_p64_what_is_read_and_what_cannot_be() {
     let report = world.report(&["a", "child"]);
     assert_eq!(report["count"], 2);
     assert_eq!(report["denials"][1]["agent"], "child");
-    let facts = world.book.iter().cloned().map(Ok).take(2).chain([Err("line 3 is torn")]);
+    let facts = world
+        .book
+        .iter()
+        .cloned()
+        .map(Ok)
+        .take(2)
+        .chain([Err("line 3 is torn")]);
     let broken = WriteDenials::fold(&["a"], facts);
     let document = broken.document();
-    assert_eq!((&document["status"], &document["error"]), (&json!("unavailable"), &json!("line 3 is torn")));
+    assert_eq!(
+        (&document["status"], &document["error"]),
+        (&json!("unavailable"), &json!("line 3 is torn"))
+    );
     assert!(document.get("count").is_none());
     assert_eq!(document["denials"].as_array().unwrap().len(), 1);
     let known = WriteDenials::fold(&["b"], world.book.iter().cloned().map(Ok::<_, String>));
     let document = WriteDenials::together(vec![known.clone(), broken]).document();
     assert_eq!(document["denials"].as_array().unwrap().len(), 2);
     assert!(document.get("count").is_none());
-    assert_eq!(WriteDenials::together(vec![known.clone(), known]).document()["count"], 2);
+    assert_eq!(
+        WriteDenials::together(vec![known.clone(), known]).document()["count"],
+        2
+    );
 }
