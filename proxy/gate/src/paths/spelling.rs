@@ -102,12 +102,12 @@ impl Readings {
             };
             let ends = rest.is_empty() || rest.starts_with(|c| is_separator(c, style));
             match (&home, ends) {
-                (Some(home), true) => self.from_home(home, rest, style),
+                (Some(home), true) => self.at_home(home, rest, style),
                 (Some(home), false) if name == "~" => {
                     let user = rest.split(|c| is_separator(c, style)).next();
                     let user = user.unwrap_or_default();
                     if home.names.last().is_some_and(|own| own == user) {
-                        self.from_home(home, &rest[user.len()..], style);
+                        self.at_home(home, &rest[user.len()..], style);
                     } else {
                         self.unclear.get_or_insert(Unclear::Home);
                     }
@@ -120,7 +120,7 @@ impl Readings {
         }
     }
 
-    fn from_home(&mut self, home: &Place, rest: &str, style: Style) {
+    fn at_home(&mut self, home: &Place, rest: &str, style: Style) {
         let mut written = home.written();
         written.steps.extend(steps(rest, style));
         self.add(written);

@@ -60,6 +60,9 @@ pub struct Judged {
     pub absolute: String,
 }
 
+/// An argument's pointer, its text, and what the tool does there.
+type Written = (String, String, Effect);
+
 /// A refused path.
 struct Refused {
     requested: String,
@@ -125,10 +128,7 @@ impl Judge<'_> {
     }
 
     /// Every path the call names, or where one is missing or no text.
-    fn written(
-        &self,
-        arguments: &[u8],
-    ) -> Result<Vec<(String, String, Effect)>, (String, &'static str)> {
+    fn written(&self, arguments: &[u8]) -> Result<Vec<Written>, (String, &'static str)> {
         let mut found = Vec::new();
         for declared in self.declared {
             let effect = declared.effect;

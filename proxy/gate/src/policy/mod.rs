@@ -4,6 +4,7 @@
 mod denial;
 mod document;
 mod judge;
+mod read;
 mod rule;
 mod target;
 #[cfg(test)]

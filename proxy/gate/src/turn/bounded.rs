@@ -92,7 +92,7 @@ pub async fn bounded(case: Case<'_>, turns: &dyn Turns) -> Result<Bounded, Store
             return done(stands.facts, on(Some(decision), judged));
         }
         Judgement::Malformed { pointer, message } => {
-            let verdict = malformed(case.tool, pointer, message);
+            let verdict = malformed(case.tool, &pointer, message);
             return done(stands.facts, verdict);
         }
         Judgement::Denied(denial) => denial,
@@ -182,7 +182,7 @@ fn latched(case: &Case<'_>, turn: &Turn) -> Passed {
     }
 }
 
-fn malformed(tool: &str, pointer: String, message: &str) -> Passed {
+fn malformed(tool: &str, pointer: &str, message: &str) -> Passed {
     let refusal = Refusal::new(
         Code::ValidationFailed,
         8,
