@@ -316,7 +316,7 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let closed = temp.path().join("closed");
         fs::create_dir(&closed).unwrap();
-        fs::set_permissions(&closed, fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
         let inside = text(&closed.join("x"));
         let looked = disk().look(&inside);
         // The administrator may look everywhere: there is nothing to see then (e16).

@@ -111,11 +111,14 @@ impl Turns for StateDb {
         idle_minutes: u32,
         now: Timestamp,
     ) -> Pending<'a, Result<Stands, StoreError>> {
-        Box::pin(async move { self.turn_arrive(agent, idle_minutes, now).map_err(said) })
+        Box::pin(async move {
+            self.turn_arrive(agent, idle_minutes, now)
+                .map_err(|fault| said(&fault))
+        })
     }
 
     fn strike<'a>(&'a self, claim: StrikeClaim<'a>) -> Pending<'a, Result<Struck, StoreError>> {
-        Box::pin(async move { self.turn_strike(&claim).map_err(said) })
+        Box::pin(async move { self.turn_strike(&claim).map_err(|fault| said(&fault)) })
     }
 
     fn open<'a>(
@@ -124,23 +127,26 @@ impl Turns for StateDb {
         by: By,
         now: Timestamp,
     ) -> Pending<'a, Result<Option<Stands>, StoreError>> {
-        Box::pin(async move { self.turn_open(agent, by, now).map_err(said) })
+        Box::pin(async move { self.turn_open(agent, by, now).map_err(|fault| said(&fault)) })
     }
 
     fn show<'a>(&'a self, agent: &'a str) -> Pending<'a, Result<Option<Turn>, StoreError>> {
-        Box::pin(async move { self.turn_show(agent).map_err(said) })
+        Box::pin(async move { self.turn_show(agent).map_err(|fault| said(&fault)) })
     }
 
     fn owed(&self, until: Timestamp) -> Pending<'_, Result<Vec<TurnFact>, StoreError>> {
-        Box::pin(async move { self.turn_facts_owed(until).map_err(said) })
+        Box::pin(async move { self.turn_facts_owed(until).map_err(|fault| said(&fault)) })
     }
 
     fn recorded<'a>(&'a self, facts: &'a [TurnFact]) -> Pending<'a, Result<(), StoreError>> {
-        Box::pin(async move { self.turn_facts_recorded(facts).map_err(said) })
+        Box::pin(async move {
+            self.turn_facts_recorded(facts)
+                .map_err(|fault| said(&fault))
+        })
     }
 }
 
-fn said(fault: StoreFault) -> StoreError {
+fn said(fault: &StoreFault) -> StoreError {
     StoreError {
         detail: fault.to_string(),
     }
