@@ -17,6 +17,7 @@ pub mod disk;
 pub mod doctor;
 pub mod downstream;
 pub mod examine;
+pub mod files;
 pub mod folder;
 pub mod frame;
 pub mod ids;

@@ -24,6 +24,8 @@ pub mod id;
 pub mod idempotency;
 pub mod json;
 pub mod key;
+pub mod paths;
+pub mod policy;
 pub mod ports;
 pub mod price;
 pub mod rate;
@@ -31,9 +33,11 @@ pub mod refusal;
 pub mod request;
 pub mod serve;
 pub mod session;
+pub mod shell;
 pub mod steps;
 #[cfg(test)]
 mod tests;
+pub mod turn;
 
 pub use answer::{Answer, Finished, Outcome};
 pub use facts::Facts;

@@ -7,6 +7,7 @@ use super::file::{
     SecretsKind, SettingsFile,
 };
 use super::named::{Name, Named};
+use super::policy::write_policy;
 use super::preset::{Preset, preset};
 use super::server::{ServerEntry, Setting};
 use super::tool::ToolEntry;
@@ -367,12 +368,8 @@ fn check_agents(agents: &Named<AgentEntry>) -> Result<Vec<Agent>, Fault> {
                     format!("this program reads version 1, not {}", policy.version),
                 ));
             }
-            if policy.allow_writes.len() > 100 || policy.deny_writes.len() > 100 {
-                return Err((
-                    format!("{at}.write_policy"),
-                    "at most 100 rules of each kind".to_owned(),
-                ));
-            }
+            write_policy(policy, entry.workspace.as_deref())
+                .map_err(|(member, words)| (format!("{at}.{member}"), words))?;
         }
         checked.push(Agent {
             name,

@@ -12,6 +12,7 @@ mod facts;
 mod file;
 mod load;
 mod named;
+mod policy;
 mod preset;
 mod schema;
 mod server;
@@ -32,6 +33,7 @@ pub use file::{
 };
 pub use load::{Loaded, SettingsError, check_bytes, load};
 pub use named::{Name, Named};
+pub use policy::write_policy;
 pub use preset::{PRESETS, Preset, preset, suggest};
 pub use schema::schema;
 pub use server::{Identity, OtherMembers, Pages, Pass, ProblemEntry, ServerEntry, Setting, Switch};

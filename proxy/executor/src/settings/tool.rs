@@ -121,8 +121,14 @@ pub struct PathEntry {
 pub enum Effect {
     /// Reads it.
     Read,
-    /// Writes or removes it.
+    /// Makes it, and leaves what lies below an existing one alone.
+    Create,
+    /// Writes, moves or removes it, with all below it.
     Write,
+    /// Runs it: a shell command line, or a program and its arguments as list.
+    Command,
+    /// The folder a command runs in.
+    Folder,
 }
 
 /// How a call is previewed: by the server's own argument, or by reads.

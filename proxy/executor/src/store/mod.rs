@@ -13,6 +13,7 @@ mod state;
 mod take;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 pub use approvals::{Held, Opened, Undecided};
 pub use buckets::{BucketsDb, RefusalCount};

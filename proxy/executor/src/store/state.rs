@@ -1,4 +1,4 @@
-//! `state.db`: what must survive a crash and be seen by every process at once: agents' keys, uses, first-seen definitions.
+//! `state.db`: what must survive a crash and be seen by every process at once: agents' keys, uses, first-seen definitions, turns.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -35,9 +35,14 @@ pub struct Pin {
 
 /// Times are milliseconds since 1970; `scopes` a JSON list or null.
 const FORMAT: Format = Format {
-    version: 4,
+    version: 5,
     synchronous: "FULL",
-    upgrades: &[super::idempotency::SCHEMA, super::confirmations::SCHEMA, super::approvals::SCHEMA],
+    upgrades: &[
+        super::idempotency::SCHEMA,
+        super::confirmations::SCHEMA,
+        super::approvals::SCHEMA,
+        super::turns::SCHEMA,
+    ],
     schema: "
         CREATE TABLE keys (prefix TEXT PRIMARY KEY NOT NULL, agent TEXT NOT NULL, mac BLOB NOT NULL CHECK (length(mac) = 32),
                            scopes TEXT, created INTEGER NOT NULL, expires INTEGER, revoked INTEGER) WITHOUT ROWID;

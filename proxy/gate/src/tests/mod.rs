@@ -9,4 +9,4 @@ mod rates;
 mod rights;
 mod session;
 mod validation;
-mod world;
+pub(crate) mod world;

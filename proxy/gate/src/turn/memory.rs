@@ -1,0 +1,96 @@
+//! Turns in memory, for tests.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use jiff::Timestamp;
+
+use super::{By, Moved, Stands, StrikeClaim, Struck, Turn, TurnFact, Turns, arrive, open, strike};
+use crate::ports::{Pending, StoreError};
+
+/// Turns of one test.
+#[derive(Debug, Default)]
+pub struct MemoryTurns {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    turns: BTreeMap<String, Turn>,
+    owed: Vec<TurnFact>,
+}
+
+impl MemoryTurns {
+    fn change<T>(
+        &self,
+        agent: &str,
+        work: impl FnOnce(Option<Turn>) -> (Option<Moved>, T),
+    ) -> (Option<Stands>, T) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let (moved, value) = work(state.turns.get(agent).cloned());
+        let stands = moved.map(|moved| {
+            state.turns.insert(agent.to_string(), moved.turn.clone());
+            state.owed.extend(moved.facts.clone());
+            Stands {
+                turn: moved.turn,
+                facts: moved.facts,
+            }
+        });
+        (stands, value)
+    }
+}
+
+impl Turns for MemoryTurns {
+    fn arrive<'a>(
+        &'a self,
+        agent: &'a str,
+        idle_minutes: u32,
+        now: Timestamp,
+    ) -> Pending<'a, Result<Stands, StoreError>> {
+        let (stands, ()) = self.change(agent, |turn| {
+            (Some(arrive(agent, turn, idle_minutes, now)), ())
+        });
+        Box::pin(async move { Ok(stands.expect("a call always has a turn")) })
+    }
+
+    fn strike<'a>(&'a self, claim: StrikeClaim<'a>) -> Pending<'a, Result<Struck, StoreError>> {
+        let (stands, counted) = self.change(claim.agent, |turn| {
+            let (moved, counted) = strike(claim.agent, turn, claim.call_id, claim.facts, claim.now);
+            (Some(moved), counted)
+        });
+        let stands = stands.expect("a strike always has a turn");
+        Box::pin(async move { Ok(Struck { counted, stands }) })
+    }
+
+    fn open<'a>(
+        &'a self,
+        agent: &'a str,
+        by: By,
+        now: Timestamp,
+    ) -> Pending<'a, Result<Option<Stands>, StoreError>> {
+        let (stands, ()) = self.change(agent, |turn| (open(agent, turn.as_ref(), by, now), ()));
+        Box::pin(async move { Ok(stands) })
+    }
+
+    fn show<'a>(&'a self, agent: &'a str) -> Pending<'a, Result<Option<Turn>, StoreError>> {
+        let (_, turn) = self.change(agent, |turn| (None, turn));
+        Box::pin(async move { Ok(turn) })
+    }
+
+    fn owed(&self, until: Timestamp) -> Pending<'_, Result<Vec<TurnFact>, StoreError>> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let owed = state
+            .owed
+            .iter()
+            .filter(|fact| fact.at < until)
+            .cloned()
+            .collect();
+        Box::pin(async move { Ok(owed) })
+    }
+
+    fn recorded<'a>(&'a self, facts: &'a [TurnFact]) -> Pending<'a, Result<(), StoreError>> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.owed.retain(|fact| !facts.contains(fact));
+        Box::pin(async move { Ok(()) })
+    }
+}
