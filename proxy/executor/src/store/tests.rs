@@ -236,7 +236,7 @@ fn a_file_of_version_1_is_made_one_of_this_version() {
     let path = world.folder.state_db();
     drop(world.state);
     let old = rusqlite::Connection::open(&path).unwrap();
-    old.execute_batch("DROP TABLE idempotency; DROP TABLE confirmations; DROP TABLE approvals; PRAGMA user_version = 1;")
+    old.execute_batch("DROP TABLE idempotency; DROP TABLE confirmations; DROP TABLE approvals; DROP TABLE turns; DROP TABLE turn_facts; PRAGMA user_version = 1;")
         .unwrap();
     drop(old);
     let again = World::at(world.folder.clone());
