@@ -4,15 +4,15 @@ use super::memory::Disk;
 use super::*;
 use crate::refusal::Code;
 
-const WORK: &str = "/home/maria/work";
+const WORK: &str = "/home/maria/desk";
 const OURS: &str = "/home/maria/.local/share/countersign";
 
 fn disk() -> Disk {
     Disk::new()
         .home("/home/maria")
         .folder(WORK)
-        .folder("/home/maria/work/notes")
-        .file("/home/maria/work/notes/a.md")
+        .folder("/home/maria/desk/notes")
+        .file("/home/maria/desk/notes/a.md")
         .folder(OURS)
         .file("/home/maria/.local/share/countersign/executor.json")
         .file("/home/maria/.local/share/countersign/state.db")
@@ -82,10 +82,10 @@ fn check(disk: &Disk, effect: Effect, cases: &[(&str, &str)]) {
 #[test]
 fn p29_every_spelling_of_our_folder_is_refused_for_writes() {
     let disk = disk()
-        .link("/home/maria/work/in", OURS)
-        .link("/home/maria/work/up", "../.local")
+        .link("/home/maria/desk/in", OURS)
+        .link("/home/maria/desk/up", "../.local")
         .link(
-            "/home/maria/work/dangling",
+            "/home/maria/desk/dangling",
             "../.local/share/countersign/new",
         );
     check(
@@ -149,15 +149,15 @@ fn p29_links_are_followed_twenty_times_and_no_more() {
     for n in 0..22 {
         disk = disk.link(&format!("{WORK}/l{n}"), &format!("l{}", n + 1));
     }
-    let disk = disk.file("/home/maria/work/l22");
+    let disk = disk.file("/home/maria/desk/l22");
     check(
         &disk,
         Effect::Write,
         &[("l2", "open"), ("l1", "unknown"), ("l0", "unknown")],
     );
     let disk = disk
-        .link("/home/maria/work/self", "self")
-        .unreadable("/home/maria/work/closed");
+        .link("/home/maria/desk/self", "self")
+        .unreadable("/home/maria/desk/closed");
     check(
         &disk,
         Effect::Write,
@@ -178,7 +178,7 @@ fn p30_reads_are_open_but_secrets_vault_and_store_are_not() {
         .folder("/proc/77/fd")
         .link("/proc/77/root", "/")
         .link("/dev/fd", "/proc/self/fd")
-        .link("/home/maria/work/me", "/proc/self/environ");
+        .link("/home/maria/desk/me", "/proc/self/environ");
     check(
         &disk,
         Effect::Read,
@@ -212,15 +212,15 @@ fn p30_reads_are_open_but_secrets_vault_and_store_are_not() {
 fn p29_a_second_name_of_our_file_is_our_file() {
     let disk = disk()
         .hard_link(
-            "/home/maria/work/notes/twin",
+            "/home/maria/desk/notes/twin",
             "/home/maria/.local/share/countersign/executor.json",
         )
         .hard_link(
-            "/home/maria/work/notes/store",
+            "/home/maria/desk/notes/store",
             "/home/maria/.local/share/countersign/state.db",
         )
-        .file("/home/maria/work/notes/x")
-        .hard_link("/home/maria/work/notes/y", "/home/maria/work/notes/x");
+        .file("/home/maria/desk/notes/x")
+        .hard_link("/home/maria/desk/notes/y", "/home/maria/desk/notes/x");
     let cases = [
         ("notes/twin", "holding"),
         ("notes/store", "holding"),
@@ -351,8 +351,8 @@ fn step7_without_declarations_every_string_counts() {
 #[test]
 fn step7_a_refusal_never_says_where_a_link_leads() {
     let disk = disk()
-        .link("/home/maria/work/in", OURS)
-        .link("/home/maria/work/far", "/hidden/place")
+        .link("/home/maria/desk/in", OURS)
+        .link("/home/maria/desk/far", "/hidden/place")
         .unreadable("/hidden/place");
     let protect = Protect {
         files: &disk,

@@ -9,7 +9,7 @@ use crate::paths::memory::Disk;
 use crate::paths::{Declared, Effect};
 use crate::refusal::Code;
 
-const WORK: &str = "/work/space";
+const WORK: &str = "/data/space";
 
 fn policy(allow: &[&str], deny: &[&str]) -> Policy {
     Policy::from_value(
@@ -21,20 +21,20 @@ fn policy(allow: &[&str], deny: &[&str]) -> Policy {
 fn disk() -> Disk {
     Disk::new()
         .home("/home/maria")
-        .file("/work/space/src/main.rs")
-        .file("/work/space/docs/a.md")
-        .file("/work/space/tree/one.txt")
-        .file("/work/space/tree/.env.local")
-        .folder("/work/space/clean/deep")
-        .file("/work/space/clean/deep/x.txt")
-        .folder("/work/space/closed")
-        .link("/work/space/link", "src")
-        .link("/work/space/src/leaf", "main.rs")
-        .link("/work/space/out", "/elsewhere")
-        .unreadable("/work/space/src/locked")
-        .other("/work/space/src/pipe")
-        .file("/work/space/src/twin")
-        .hard_link("/work/space/src/twin2", "/work/space/src/twin")
+        .file("/data/space/src/main.rs")
+        .file("/data/space/docs/a.md")
+        .file("/data/space/tree/one.txt")
+        .file("/data/space/tree/.env.local")
+        .folder("/data/space/clean/deep")
+        .file("/data/space/clean/deep/x.txt")
+        .folder("/data/space/closed")
+        .link("/data/space/link", "src")
+        .link("/data/space/src/leaf", "main.rs")
+        .link("/data/space/out", "/elsewhere")
+        .unreadable("/data/space/src/locked")
+        .other("/data/space/src/pipe")
+        .file("/data/space/src/twin")
+        .hard_link("/data/space/src/twin2", "/data/space/src/twin")
         .file("/elsewhere/x")
 }
 
@@ -309,7 +309,7 @@ fn p38_p39_p40_e1_e3_where_a_target_lies() {
                 "path_outside_workspace",
             ),
             (
-                "/work/spaces/x",
+                "/data/spaces/x",
                 "path_outside_workspace",
                 "path_outside_workspace",
             ),
@@ -319,8 +319,8 @@ fn p38_p39_p40_e1_e3_where_a_target_lies() {
                 "path_outside_workspace",
                 "path_outside_workspace",
             ),
-            ("/work/space/src/new.rs", "ok", ""),
-            ("file:///work/space/src/new.rs", "ok", ""),
+            ("/data/space/src/new.rs", "ok", ""),
+            ("file:///data/space/src/new.rs", "ok", ""),
             ("docs/../src/new.rs", "ok", ""),
             ("link/x", "symlink_path_component", "symlink_path_component"),
             (
@@ -378,7 +378,7 @@ fn p38_the_workspace_may_be_a_link_itself_and_be_named_either_way() {
     let disk = disk().link("/ws", WORK);
     let policy = policy(&["src/**"], &[]);
     let list = declared(&[("/path", Effect::Write)]);
-    for path in ["src/x", "/ws/src/x", "/work/space/src/x", "../ws/src/x"] {
+    for path in ["src/x", "/ws/src/x", "/data/space/src/x", "../ws/src/x"] {
         let judge = Judge {
             files: &disk,
             policy: &policy,
@@ -393,7 +393,7 @@ fn p38_the_workspace_may_be_a_link_itself_and_be_named_either_way() {
             (_, Judgement::Allowed(judged)) => {
                 assert_eq!(
                     (judged[0].absolute.as_str(), judged[0].normalized.as_str()),
-                    ("/work/space/src/x", "src/x")
+                    ("/data/space/src/x", "src/x")
                 );
                 assert_ne!(path, "../ws/src/x");
             }
@@ -425,21 +425,21 @@ fn spellings_that_a_server_may_take_for_another_path_are_judged_as_both() {
 
 #[test]
 fn d10_letters_of_another_case_on_a_folding_disk() {
-    let folding = Disk::new().file("/work/space/src/a").folding();
+    let folding = Disk::new().file("/data/space/src/a").folding();
     let list = [("/path", Effect::Write)];
     let policy = policy(&["src/**"], &[]);
     let same = judged(
         &folding,
         &policy,
         &list,
-        &json!({"path": "/WORK/Space/src/a"}),
+        &json!({"path": "/DATA/Space/src/a"}),
     );
     assert!(matches!(same, Judgement::Allowed(_)), "{same:?}");
     let other = judged(
         &disk(),
         &policy,
         &list,
-        &json!({"path": "/WORK/Space/src/a"}),
+        &json!({"path": "/DATA/Space/src/a"}),
     );
     assert_eq!(denied(other).rule(), "path_outside_workspace");
 }
@@ -958,7 +958,7 @@ proptest! {
     fn what_is_allowed_lies_inside_and_is_no_protected_name(path in "[a-zA-Z./~ 'é\\\\-]{0,24}") {
         if let Judgement::Allowed(judged) = write(&policy(&["**/*"], &[]), &path) {
             for judged in judged {
-                prop_assert!(judged.absolute.starts_with("/work/space/"));
+                prop_assert!(judged.absolute.starts_with("/data/space/"));
                 prop_assert!(!judged.normalized.split('/').any(|name| [".", "..", ""].contains(&name)));
                 prop_assert!(!judged.normalized.to_lowercase().split('/').any(|name| name == ".git" || name.starts_with(".env")));
             }

@@ -4,20 +4,20 @@ use super::*;
 use crate::paths::memory::Disk;
 use crate::paths::{Closed, Declared, Effect, Files, Holding, Place, Protect, Style};
 
-const WORK: &str = "/work/space";
+const WORK: &str = "/data/space";
 
 fn disk() -> Disk {
     Disk::new()
         .home("/home/maria")
-        .folder("/work/space/src")
-        .file("/work/space/README.md")
-        .folder("/work/space/.countersign/book")
-        .file("/work/space/.countersign/secrets.enc")
-        .file("/work/space/.countersign/a")
-        .folder("/work/space/.countersign-notes")
+        .folder("/data/space/src")
+        .file("/data/space/README.md")
+        .folder("/data/space/.countersign/book")
+        .file("/data/space/.countersign/secrets.enc")
+        .file("/data/space/.countersign/a")
+        .folder("/data/space/.countersign-notes")
         .folder("/elsewhere")
-        .link("/work/space/outside-link", "/elsewhere")
-        .link("/work/space/inside-link", "src")
+        .link("/data/space/outside-link", "/elsewhere")
+        .link("/data/space/inside-link", "src")
 }
 
 fn line(text: &str) -> Command {
@@ -37,7 +37,7 @@ fn reaches(disk: &dyn Files, text: &str) -> bool {
         files: disk,
         holdings: &[Holding {
             whose: "the executor",
-            root: "/work/space/.countersign".to_string(),
+            root: "/data/space/.countersign".to_string(),
             closed: Closed::Below(vec!["secrets*".to_string()]),
         }],
         bases: &[WORK.to_string()],
@@ -84,7 +84,7 @@ fn p31_commands_that_reach_the_protected_folder() {
         "cat </proc/1/environ",
         "true; rm -rf src/../.countersign",
         "dd of=.countersign/a",
-        "tar -C/work/space/.countersign -x",
+        "tar -C/data/space/.countersign -x",
     ] {
         assert!(reaches(&disk(), text), "`{text}`");
     }
@@ -114,7 +114,7 @@ fn p31_a_list_of_words_is_scanned_as_it_is() {
             files: &disk(),
             holdings: &[Holding {
                 whose: "the executor",
-                root: "/work/space/.countersign".to_string(),
+                root: "/data/space/.countersign".to_string(),
                 closed: Closed::All,
             }],
             bases: &[],
@@ -137,16 +137,16 @@ fn p31_a_list_of_words_is_scanned_as_it_is() {
         protect.check(words.to_string().as_bytes()).is_err()
     };
     assert!(check(
-        serde_json::json!({"cmd": "rm", "args": ["-r", "space/.countersign"], "cwd": "/work"})
+        serde_json::json!({"cmd": "rm", "args": ["-r", "space/.countersign"], "cwd": "/data"})
     ));
     assert!(check(
-        serde_json::json!({"cmd": "make", "cwd": "/work/space/.countersign"})
+        serde_json::json!({"cmd": "make", "cwd": "/data/space/.countersign"})
     ));
     assert!(check(
-        serde_json::json!({"cmd": "sh", "args": ["-c", "rm -r .countersign"], "cwd": "/work/space"})
+        serde_json::json!({"cmd": "sh", "args": ["-c", "rm -r .countersign"], "cwd": "/data/space"})
     ));
     assert!(!check(
-        serde_json::json!({"cmd": "rm", "args": ["-r", "src"], "cwd": "/work/space"})
+        serde_json::json!({"cmd": "rm", "args": ["-r", "src"], "cwd": "/data/space"})
     ));
 }
 
@@ -163,8 +163,8 @@ fn p48_the_token_scan() {
         ),
         ("cat outside-link/*.txt", Some("outside-link/*.txt")),
         ("cat inside-link/x", None),
-        ("cat /work/space/README.md", None),
-        ("cat /work/spaces/x", Some("/work/spaces/x")),
+        ("cat /data/space/README.md", None),
+        ("cat /data/spaces/x", Some("/data/spaces/x")),
         ("cat ~/x", Some("~/x")),
         ("cat ~", Some("~")),
         ("cat ~root/x", Some("~root/x")),
@@ -206,7 +206,7 @@ fn p48_the_token_scan() {
 #[test]
 fn p48_a_linked_workspace_is_inside_itself() {
     let disk = disk().link("/ws", WORK);
-    for text in ["cat /ws/README.md", "cat README.md", "cat /work/space/src"] {
+    for text in ["cat /ws/README.md", "cat README.md", "cat /data/space/src"] {
         assert_eq!(
             outside(&line(text), &place("/ws"), &place("/ws"), &disk),
             None,
