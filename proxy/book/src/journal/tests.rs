@@ -136,6 +136,7 @@ pub(crate) fn call(n: u64, process: &str) -> Call {
         sent: None,
         server: "files".into(),
         session: None,
+        turn: None,
         tool: "write_file".into(),
         via: "stdio".into(),
     }

@@ -6,6 +6,7 @@ mod outage;
 pub mod port;
 #[cfg(test)]
 mod tests;
+pub mod turns;
 pub mod written;
 
 use std::collections::VecDeque;
