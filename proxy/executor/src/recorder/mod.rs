@@ -1,6 +1,7 @@
 //! The one thread of a process that writes the book: group commit, the batch interval of reads, settling of dead processes'
 //! calls, opening the book anew after a failure. Owns the queue and the writer; refuses to know what the entries mean.
 
+pub mod decisions;
 pub mod liveness;
 mod outage;
 pub mod port;
