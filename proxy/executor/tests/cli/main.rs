@@ -11,6 +11,7 @@ mod doctor;
 mod held;
 mod init;
 mod transcripts;
+mod turn;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
