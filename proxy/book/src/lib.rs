@@ -49,8 +49,8 @@ pub use era::{Era, create_era, last_checkpoint};
 pub use error::{BookError, Damage, RolledBack};
 pub use feed::{Feed, Said};
 pub use journal::{
-    BookFile, Committed, Entropy, Erased, KeyRange, OpenCall, Payloads, Pruned, Recorded, Recovery,
-    SignedHead, Sources, Writer, WriterOptions,
+    BookFile, Committed, Entropy, Erased, KeyRange, OpenCall, Payloads, Prepared, Preparer, Pruned,
+    Recorded, Recovery, SignedHead, Sources, Writer, WriterOptions,
 };
 pub use key::{FetchSigner, Signer, Signers, VaultKey};
 pub use kinds::{

@@ -10,10 +10,10 @@ use crate::entry::Count;
 use crate::error::{BookError, Damage};
 use crate::files::{self, LockFile};
 use crate::journal::api::{Recovery, Sources, WriterOptions};
-use crate::journal::batch::Prepared;
 use crate::journal::chain::{Chain, Flaw, MAX_UNSIGNED};
 use crate::journal::continuity;
 use crate::journal::layout::{BookFile, Layout};
+use crate::journal::prepare::{Prepared, Preparer};
 use crate::journal::scan::{MAX_TAIL, Place, Recent, Scan, Tail, Which, inspect};
 use crate::journal::segment::SegmentLine;
 use crate::journal::writer::Writer;
@@ -96,6 +96,7 @@ impl Writer {
         if let Some(pin) = &options.pin {
             pin.check(&layout, &chain)?;
         }
+        let preparer = Preparer::new(chain.origin.clone(), vault, options.payloads);
         let mut writer = Self {
             layout,
             lock,
@@ -105,7 +106,7 @@ impl Writer {
             place,
             chain,
             signers,
-            vault_key: vault,
+            preparer,
             objects: None,
             sources,
             options,
@@ -222,11 +223,13 @@ impl Writer {
                 reason: "signed_and_set_aside".into(),
                 until: None,
             };
-            batch.extend((0..lost).map(|_| Prepared::plain(gap.clone())));
+            for _ in 0..lost {
+                batch.push(Prepared::plain(gap.clone())?);
+            }
         } else if body.missing.is_empty() {
             return Ok(None);
         }
-        batch.insert(0, Prepared::plain(body));
+        batch.insert(0, Prepared::plain(body)?);
         self.append(batch)?;
         if let Some(name) = &recovery.file {
             files::rename(&pending, &self.layout.quarantine().join(name))?;
@@ -270,7 +273,7 @@ impl Writer {
                         (found, &object, opened || tried == KEY_TRIALS)
                     {
                         tried += 1;
-                        opened = vault::open(&self.vault_key, subject, object).is_ok();
+                        opened = vault::open(self.preparer.key(), subject, object).is_ok();
                     }
                     found
                 }
