@@ -15,6 +15,17 @@ use super::{assert_never_retried, injected};
 /// Says to [`a_life_without_failures_says_nothing_failed`] that it runs under `strace`, and where.
 const PLACE: &str = "COUNTERSIGN_STRAIN";
 
+/// How far ahead of need the vault is written there, in bytes.
+const AHEAD: &str = "COUNTERSIGN_STRAIN_AHEAD";
+
+/// This program's arguments for a life in a process of its own.
+const LIFE: [&str; 4] = [
+    "--exact",
+    "faults::book::a_life_without_failures_says_nothing_failed",
+    "--nocapture",
+    "--test-threads=1",
+];
+
 /// What a system call can answer when the system refuses. An interrupted one is no failure: it is made again.
 const FAILURES: &[(&str, &[&str])] = &[
     ("openat", &["EIO", "ENOSPC", "EACCES", "EMFILE"]),
@@ -41,13 +52,16 @@ const FAILURES: &[(&str, &[&str])] = &[
 #[test]
 fn a_life_without_failures_says_nothing_failed() {
     if let Some(dir) = std::env::var_os(PLACE) {
-        let whole = strain::live(Path::new(&dir), &mut |line| println!("strain: {line}"));
+        let ahead = std::env::var(AHEAD).map_or(64 << 10, |text| text.parse().expect("a number"));
+        let whole = strain::live(Path::new(&dir), ahead, &mut |line| {
+            println!("strain: {line}")
+        });
         println!("strain: {}", if whole { "whole" } else { "given up" });
         return;
     }
     let place = place();
     let mut said = Vec::new();
-    assert!(strain::live(place.path(), &mut |line| said.push(line)));
+    assert!(strain::live(place.path(), 64 << 10, &mut |line| said.push(line)));
     assert!(
         !said.iter().any(|line| line.starts_with("failed")),
         "{said:?}"
@@ -71,28 +85,106 @@ fn b15_b33_b39_each_system_call_of_a_book_may_fail_once() {
             "{call} is not used: {counts:?}"
         );
         for error in *errors {
-            // All errors of a call take the same way: every place fails with the first, every few with the others.
-            let step = if *error == errors[0] || thorough() {
-                1
-            } else {
-                5
+            // All errors of a call take the same way, and a look at a file is taken before every write.
+            let step = match (thorough(), *call) {
+                (true, _) => 1,
+                (false, _) if *error != errors[0] => 9,
+                (false, "statx") => 4,
+                (false, _) => 2,
             };
             let start = 1 + (error.len() + call.len()) % step;
             cases.extend((start..=count).step_by(step).map(|n| (*call, *error, n)));
         }
     }
-    println!("{} failures of {counts:?}", cases.len());
+    assert!(cases.len() > 200, "{counts:?}");
+    withstand(cases, |(call, error, n)| fail_once(&paths, call, error, n));
+}
+
+/// Files that may not become longer than so many bytes: writes are cut short, by the system, wherever that limit falls.
+#[test]
+fn b15_b16_writes_that_the_system_cuts_short_lose_nothing() {
+    let step = if thorough() { 7 } else { 97 };
+    let mut cases = Vec::new();
+    for ahead in [0, 64 << 10] {
+        for signal in [Signal::Ignored, Signal::Kills] {
+            cases.extend(
+                (600..4_200)
+                    .step_by(step)
+                    .map(|limit| (limit, ahead, signal)),
+            );
+        }
+    }
+    // What is written ahead in the vault.
+    cases.extend(
+        (30_000..140_000)
+            .step_by(step * 97)
+            .map(|limit| (limit, 64 << 10, Signal::Ignored)),
+    );
+    let cut = Mutex::new((0, 0));
+    withstand(cases, |(limit, ahead, signal)| {
+        let (short, killed) = cut_short(limit, ahead, signal);
+        let mut cut = cut.lock().expect("no panic while held");
+        cut.0 += usize::from(short);
+        cut.1 += usize::from(killed);
+    });
+    let (short, killed) = cut.into_inner().expect("no panic while held");
+    assert!(
+        short > 20 && killed > 10,
+        "{short} writes were cut, {killed} lives ended by it"
+    );
+}
+
+/// What the system's signal for a file that grows too long does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Signal {
+    Ignored,
+    Kills,
+}
+
+/// A life that can't go on, then one without the limit. Whether a write was cut and whether the process ended by it.
+fn cut_short(limit: usize, ahead: u64, signal: Signal) -> (bool, bool) {
+    let what = format!("files of at most {limit} bytes, {ahead} ahead, the signal is {signal:?}");
+    let place = place();
+    let trap = match signal {
+        Signal::Ignored => "trap '' XFSZ; ",
+        Signal::Kills => "ulimit -c 0; ",
+    };
+    let output = Command::new("sh")
+        .arg("-c")
+        .arg(format!("{trap}exec prlimit --fsize={limit} \"$@\""))
+        .arg("sh")
+        .arg(std::env::current_exe().expect("this program"))
+        .args(LIFE)
+        .env(PLACE, place.path())
+        .env(AHEAD, ahead.to_string())
+        .output()
+        .expect("sh starts");
+    let mut said = lines(&output);
+    let short = said
+        .iter()
+        .any(|line| line.contains("File too large") || line.contains("os error 27"));
+    let killed = output.status.code().is_none();
+    assert!(!killed || signal == Signal::Kills, "{what}: {said:?}");
+    acknowledged(place.path(), &said, &what);
+    let whole = strain::live(place.path(), ahead, &mut |line| said.push(line));
+    assert!(whole, "{what}: {said:?}");
+    judge(place.path(), &said, &what);
+    (short, killed)
+}
+
+/// Tries every case, two at a time; what fails is told at the end, all of it.
+fn withstand<C: std::fmt::Debug + Send>(cases: Vec<C>, check: impl Fn(C) + Sync) {
     let (next, bad) = (Mutex::new(cases.into_iter()), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 loop {
                     let case = next.lock().expect("no panic while held").next();
-                    let Some((call, error, n)) = case else { break };
-                    let checked = std::panic::catch_unwind(|| fail_once(&paths, call, error, n));
-                    if checked.is_err() {
-                        let mut bad = bad.lock().expect("no panic while held");
-                        bad.push(format!("{call} {n} answers {error}"));
+                    let Some(case) = case else { break };
+                    let name = format!("{case:?}");
+                    let checked = std::panic::AssertUnwindSafe(|| check(case));
+                    if std::panic::catch_unwind(checked).is_err() {
+                        bad.lock().expect("no panic while held").push(name);
                     }
                 }
             });
@@ -101,7 +193,7 @@ fn b15_b33_b39_each_system_call_of_a_book_may_fail_once() {
     let bad = bad.into_inner().expect("no panic while held");
     assert!(
         bad.is_empty(),
-        "{} failures are not withstood: {bad:#?}",
+        "{} cases are not withstood: {bad:#?}",
         bad.len()
     );
 }
@@ -158,6 +250,20 @@ fn judge(dir: &Path, said: &[String], what: &str) {
         );
     }
 
+    let (first, count) = acknowledged(dir, said, what);
+    assert!((1..=8).contains(&first), "{what}: pruned to {first}");
+    assert!(count >= 12, "{what}: {said:?}");
+    assert!(!book.join("removal.pending").exists(), "{what}");
+    assert!(!book.join("quarantine/pending").exists(), "{what}");
+    let mut writer = strain::open(dir, "after", 0).expect("it opens");
+    assert_eq!(writer.recovery(), None, "{what}");
+    writer.settle(&|_| false).expect("it takes more");
+}
+
+/// Everything said to be written is there, and no size has two roots. The first index there, and how many entries were said.
+fn acknowledged(dir: &Path, said: &[String], what: &str) -> (u64, usize) {
+    let book = strain::book(dir);
+    let vault = VaultKey::from_bytes(strain::KEK);
     // By the format, not by the product: index and leaf of every line, and every checkpoint there is.
     let mut leaves: BTreeMap<u64, Hash> = BTreeMap::new();
     let mut heads: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -170,15 +276,13 @@ fn judge(dir: &Path, said: &[String], what: &str) {
         let text = std::fs::read(path).expect("a file");
         for line in String::from_utf8_lossy(&text).lines() {
             if let Some(encoded) = line.strip_prefix("#cp ") {
-                if let Ok(note) = data_encoding::BASE64.decode(encoded.as_bytes()) {
-                    let note = String::from_utf8_lossy(&note).into_owned();
-                    let mut lines = note.lines().skip(1).map(str::to_owned);
-                    let (size, root) = (lines.next(), lines.next());
-                    heads.entry(size.expect("a size")).or_default().extend(root);
+                if let Some((size, root)) = signed(encoded) {
+                    heads.entry(size).or_default().insert(root);
                 }
-            } else if line.starts_with('{') && number < journal {
-                let entry: serde_json::Value = serde_json::from_str(line).expect("an entry");
-                let index = entry["i"].as_u64().expect("an index");
+            } else if number < journal
+                && let Ok(entry) = serde_json::from_str::<serde_json::Value>(line)
+                && let Some(index) = entry["i"].as_u64()
+            {
                 first.get_or_insert(index);
                 leaves.insert(index, strain::leaf(line));
             }
@@ -192,13 +296,12 @@ fn judge(dir: &Path, said: &[String], what: &str) {
         );
     }
     let first = first.expect("an entry");
-    assert!((1..=8).contains(&first), "{what}: pruned to {first}");
-    let mut acknowledged = 0;
+    let mut count = 0;
     for line in said {
         let mut words = line.split(' ');
         match (words.next(), words.next(), words.next()) {
             (Some("entry"), Some(index), Some(leaf)) => {
-                acknowledged += 1;
+                count += 1;
                 let index: u64 = index.parse().expect("a number");
                 let there = leaves.get(&index).map(ToString::to_string);
                 assert!(
@@ -217,12 +320,18 @@ fn judge(dir: &Path, said: &[String], what: &str) {
             _ => {}
         }
     }
-    assert!(acknowledged >= 12, "{what}: {said:?}");
-    assert!(!book.join("removal.pending").exists(), "{what}");
-    assert!(!book.join("quarantine/pending").exists(), "{what}");
-    let mut writer = strain::open(dir, "after").expect("it opens");
-    assert_eq!(writer.recovery(), None, "{what}");
-    writer.settle(&|_| false).expect("it takes more");
+    (first, count)
+}
+
+/// Size and root of a checkpoint whose signature is whole.
+fn signed(encoded: &str) -> Option<(String, String)> {
+    let note = data_encoding::BASE64.decode(encoded.as_bytes()).ok()?;
+    let note = String::from_utf8(note).ok()?;
+    let (text, signatures) = note.split_once("\n\n")?;
+    let signature = signatures.lines().next()?.rsplit(' ').next()?;
+    let signature = data_encoding::BASE64.decode(signature.as_bytes()).ok()?;
+    let mut lines = text.lines().skip(1).map(str::to_owned);
+    (signature.len() == 68).then_some((lines.next()?, lines.next()?))
 }
 
 /// A folder with a book that was left in the middle of a batch. On a disk where there is one, since writing differs there.
@@ -245,11 +354,7 @@ fn run(dir: &Path, options: &[String]) -> (Output, String) {
         .args(["-e", &format!("trace=close,{}", calls.join(","))])
         .args(options)
         .arg(std::env::current_exe().expect("this program"))
-        .args([
-            "--exact",
-            "faults::book::a_life_without_failures_says_nothing_failed",
-        ])
-        .args(["--nocapture", "--test-threads=1"])
+        .args(LIFE)
         .env(PLACE, dir)
         .output()
         .expect("strace starts");

@@ -38,7 +38,7 @@ pub fn next_book(dir: &Path) -> PathBuf {
 pub fn prepare(dir: &Path) {
     let signer = Signer::from_seed(SEED);
     create(&book(dir), &new(3), &signer, &mut sources()).expect("a book");
-    let mut writer = open(dir, DEAD).expect("it opens");
+    let mut writer = open(dir, DEAD, 0).expect("it opens");
     for n in 0..5 {
         writer.commit(vec![call(n, DEAD)]).expect("written");
         writer.commit(vec![outcome(n)]).expect("written");
@@ -54,9 +54,10 @@ pub fn prepare(dir: &Path) {
 }
 
 /// The life. False when a step was given up.
-pub fn live(dir: &Path, say: Say<'_>) -> bool {
+pub fn live(dir: &Path, ahead: u64, say: Say<'_>) -> bool {
     let mut life = Life {
         dir,
+        ahead,
         say,
         writer: None,
         called: 0,
@@ -66,6 +67,8 @@ pub fn live(dir: &Path, say: Say<'_>) -> bool {
 
 struct Life<'a> {
     dir: &'a Path,
+    /// How far ahead of need the vault is written, in bytes.
+    ahead: u64,
     say: Say<'a>,
     writer: Option<Writer>,
     /// The index of the last call, which is not pruned later.
@@ -127,7 +130,7 @@ impl Life<'_> {
         for _ in 0..TRIES {
             let done = match self.writer.take() {
                 Some(writer) => Ok(writer),
-                None => open(self.dir, "p"),
+                None => open(self.dir, "p", self.ahead),
             };
             let done = done.and_then(|mut writer| Ok((act(&mut writer)?, writer)));
             match done {
@@ -189,11 +192,12 @@ pub fn leaf(line: &str) -> Hash {
 }
 
 /// Opens the book as a process of that name, with small segments and both keys at hand.
-pub fn open(dir: &Path, process: &str) -> Result<Writer, BookError> {
+pub fn open(dir: &Path, process: &str, ahead: u64) -> Result<Writer, BookError> {
     let signers = Signers::new(vec![Signer::from_seed(SEED), Signer::from_seed(NEXT_SEED)]);
     let options = WriterOptions {
         segment_bytes: 1_500,
         vault_segment_bytes: 2_500,
+        vault_ahead_bytes: ahead,
         threads: 1,
         ..WriterOptions::new(process)
     };
