@@ -54,7 +54,7 @@ pub(crate) fn create_with(
 ) -> Result<(), BookError> {
     let layout = Layout::new(dir);
     for path in [layout.book(), layout.journal(), layout.vault()] {
-        if files::exists(&path) {
+        if files::exists(&path)? {
             return Err(BookError::Exists { path });
         }
     }

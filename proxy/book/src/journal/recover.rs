@@ -133,7 +133,7 @@ impl Writer {
         let pending = self.layout.quarantine().join(PENDING);
         files::make_dir(&self.layout.quarantine())?;
         let bytes = || files::open_range(&path, tail.start, tail.end);
-        if !files::exists(&pending) {
+        if !files::exists(&pending)? {
             files::copy_new(&pending, bytes()?)?;
         } else if digest(bytes()?, &path)? != digest(files::open_read(&pending)?, &pending)? {
             let before = files::open_read(&pending)?;
@@ -148,7 +148,7 @@ impl Writer {
     }
 
     /// Whether bytes are set aside that no entry records yet.
-    pub(super) fn has_pending(&self) -> bool {
+    pub(super) fn has_pending(&self) -> Result<bool, BookError> {
         files::exists(&self.layout.quarantine().join(PENDING))
     }
 
@@ -176,7 +176,7 @@ impl Writer {
             signed: None,
         };
         let mut batch = Vec::new();
-        if files::exists(&pending) {
+        if files::exists(&pending)? {
             let file = files::open_read(&pending)?;
             // What was set aside twice is both.
             if files::length(&file, &pending)? > 2 * MAX_TAIL {
@@ -387,10 +387,11 @@ fn check_note(
 fn digest(mut source: impl std::io::Read, path: &Path) -> Result<(Hash, u64), BookError> {
     let (mut hash, mut length, mut buffer) = (Sha256::new(), 0, vec![0; 64 << 10]);
     loop {
-        match source
-            .read(&mut buffer)
-            .map_err(BookError::io("read", path))?
-        {
+        let read = match source.read(&mut buffer) {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            read => read.map_err(BookError::io("read", path))?,
+        };
+        match read {
             0 => return Ok((Hash(hash.finalize().into()), length)),
             n => {
                 hash.update(&buffer[..n]);

@@ -158,7 +158,13 @@ impl Writer {
         &mut self,
         act: impl FnOnce(&mut Self) -> Result<T, BookError>,
     ) -> Result<T, BookError> {
-        let held = self.lock.lock()?;
+        let held = match self.lock.lock() {
+            Ok(held) => held,
+            Err(error) => {
+                self.poisoned = Some(error.to_string());
+                return Err(error);
+            }
+        };
         let result = self.check_places().and_then(|()| act(self));
         if let Err(error) = &result
             && !error.is_harmless()
@@ -229,16 +235,18 @@ impl Writer {
                 }
             }
             let next = self.layout.segment(self.chain.size());
-            if self.chain.size() == self.first || !files::exists(&next) {
+            if self.chain.size() == self.first || !files::exists(&next)? {
                 break;
             }
             let journal = files::open_write(&next)?;
+            // Another process's sync may have failed, which a file opened only now is not told.
+            files::read_from_disk(&journal).map_err(BookError::io("sync", &next))?;
             self.place = recover::link(&journal, &next, self.chain.size(), &self.chain)?;
             self.journal = journal;
             self.first = self.chain.size();
             self.start = self.place.offset;
         }
-        if self.has_pending() {
+        if self.has_pending()? {
             self.record_recovery(Vec::new())
         } else {
             Ok(None)
