@@ -259,6 +259,7 @@ fn call(n: u64, process: &str) -> Draft {
         server: "files".into(),
         session: None,
         tool: "write_file".into(),
+        turn: None,
         via: "stdio".into(),
     };
     Draft::new(body).with(

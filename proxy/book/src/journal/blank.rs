@@ -384,6 +384,7 @@ mod tests {
             .into(),
             Decision {
                 aim: Some(text.to_owned()),
+                bounds: None,
                 call: id(9),
                 decision: Verdict::Deny,
                 gate: text.to_owned(),
@@ -437,6 +438,7 @@ mod tests {
         let filled = |length: usize, index: u64| {
             let body = Decision {
                 aim: Some("x".repeat(length)),
+                bounds: None,
                 call: CallId::parse("01ARZ3NDEKTSV4RRFFQ69G5FAV").unwrap(),
                 decision: Verdict::Allow,
                 gate: String::new(),
