@@ -7,7 +7,7 @@ use serde_json::Value;
 /// How deep a schema is read; references count.
 const DEPTH: usize = 24;
 
-/// Words in an argument's name that make it a path.
+/// Words that make an argument's name one of a path, wherever they stand in it.
 const PATH_WORDS: &[&str] = &[
     "path",
     "paths",
@@ -24,14 +24,12 @@ const PATH_WORDS: &[&str] = &[
     "folder",
     "folders",
     "cwd",
-    "root",
-    "source",
-    "destination",
-    "src",
-    "dest",
     "attachment",
     "attachments",
 ];
+
+/// Words that do so only as the whole name.
+const PATH_NAMES: &[&str] = &["root", "source", "destination", "src", "dest"];
 
 /// Whether the schema says that arguments may have a value at `pointer` (RFC 6901; `*` is every element of a list).
 pub(super) fn admits(schema: &Value, pointer: &str) -> bool {
@@ -130,7 +128,7 @@ fn named_like_path(name: &str) -> bool {
             spaced.push(letter.to_ascii_lowercase());
         }
     }
-    spaced.split(' ').any(|word| PATH_WORDS.contains(&word))
+    PATH_NAMES.contains(&name) || spaced.split(' ').any(|word| PATH_WORDS.contains(&word))
 }
 
 #[cfg(test)]
@@ -183,6 +181,8 @@ mod tests {
             ("cwd", true),
             ("profile", false),
             ("pathology", false),
+            ("destination", true),
+            ("data_source_id", false),
             ("resource", false),
             ("message", false),
         ] {
