@@ -128,7 +128,9 @@ fn named_like_path(name: &str) -> bool {
             spaced.push(letter.to_ascii_lowercase());
         }
     }
-    PATH_NAMES.contains(&name) || spaced.split(' ').any(|word| PATH_WORDS.contains(&word))
+    let mut words = spaced.split(' ');
+    let is_id = matches!(words.clone().next_back(), Some("id" | "ids"));
+    PATH_NAMES.contains(&name) || (!is_id && words.any(|word| PATH_WORDS.contains(&word)))
 }
 
 #[cfg(test)]
@@ -183,6 +185,8 @@ mod tests {
             ("pathology", false),
             ("destination", true),
             ("data_source_id", false),
+            ("attachmentId", false),
+            ("folder_ids", false),
             ("resource", false),
             ("message", false),
         ] {
