@@ -10,6 +10,7 @@ mod faults;
 mod kill;
 mod lists;
 mod peers;
+mod presets;
 mod record;
 mod relay;
 mod repository;

@@ -211,10 +211,7 @@ fn add(context: &Context, args: &AddArgs) -> Result<Report, Problem> {
         text.push_str(&format!("{note}\n"));
     }
     if let Some(preset) = suggested {
-        text.push_str(&format!(
-            "this looks like the server the preset `{preset}` knows: `countersign server set {} --preset {preset}` takes over which tools only read\n",
-            args.name
-        ));
+        text.push_str(&super::preset_words::offer(args.name.as_str(), preset));
     }
     let mut next: Vec<String> = args
         .secret
@@ -222,8 +219,12 @@ fn add(context: &Context, args: &AddArgs) -> Result<Report, Problem> {
         .map(|key| format!("countersign secret set {}/{key}", args.name))
         .collect();
     next.push(format!("countersign server check {}", args.name));
+    let unknown = match &args.preset {
+        Some(preset) => format!("each of its tools that the preset `{preset}` doesn't know"),
+        None => "each of its tools".to_owned(),
+    };
     text.push_str(&format!(
-        "without more, each of its tools counts as a write\nnext: `{}`\n",
+        "without more, {unknown} counts as a write\nnext: `{}`\n",
         next.join("`, then `")
     ));
     Ok(Report::new(

@@ -10,11 +10,13 @@ mod edit;
 mod effective;
 mod facts;
 mod file;
+mod fit;
 mod load;
 mod named;
 mod policy;
 mod preset;
 mod schema;
+mod schema_paths;
 mod server;
 mod strict;
 mod tool;
@@ -31,6 +33,7 @@ pub use file::{
     ApprovalEntry, BookEntry, BucketEntry, BucketsEntry, CopyEntry, ExecutorEntry, Grade,
     LimitsEntry, Payloads, SecretsKind, SettingsFile,
 };
+pub use fit::{Difference, Misfit, by_name, fit};
 pub use load::{Loaded, SettingsError, check_bytes, load};
 pub use named::{Name, Named};
 pub use policy::write_policy;

@@ -22,6 +22,7 @@ mod own;
 mod person;
 mod preview;
 mod queue;
+mod recipe;
 mod record;
 mod rights;
 mod run;

@@ -24,7 +24,11 @@ fn reads(tool: &str, arguments: Value) -> Option<Preview> {
     };
     let tool = tool.to_string();
     Some(Preview::Reads {
-        reads: vec![PreviewRead { tool, arguments }],
+        reads: vec![PreviewRead {
+            tool,
+            arguments,
+            ..PreviewRead::default()
+        }],
         new: Some("/more".to_string()),
     })
 }
