@@ -5,6 +5,7 @@ mod book;
 mod opened;
 mod queue;
 mod shelf;
+pub mod upkeep;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
