@@ -3,7 +3,7 @@
 mod erase;
 mod kept;
 mod list;
-mod new_era;
+pub mod new_era;
 pub mod own;
 mod proof;
 mod prune;
