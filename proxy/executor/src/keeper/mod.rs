@@ -6,6 +6,7 @@ mod opened;
 mod owed;
 mod queue;
 mod shelf;
+pub mod upkeep;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
