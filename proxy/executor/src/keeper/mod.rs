@@ -3,7 +3,7 @@
 
 mod book;
 mod opened;
-mod owed;
+pub mod owed;
 mod queue;
 mod shelf;
 pub mod upkeep;

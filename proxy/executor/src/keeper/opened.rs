@@ -16,6 +16,7 @@ use crate::folder::Folder;
 use crate::pin::{self, Pinner};
 use crate::problem::Problem;
 use crate::recorder::Recorder;
+use crate::recorder::decisions::Decisions;
 use crate::recorder::liveness::{Process, is_alive};
 use crate::recorder::port::BookPort;
 use crate::secrets::{self, Interaction, RunSecrets, Secret, fetch};
@@ -118,10 +119,12 @@ impl Opened {
             Derived::start(folder, Arc::clone(&written)).map_err(|error| no_thread(&error))?;
         let upkeep = Upkeep::start(folder, Box::new(open), held, written);
         let upkeep = upkeep.map_err(|error| no_thread(&error))?;
+        let port = BookPort::new(recorder.clone(), process.name())
+            .with_decisions(Decisions::new(folder, &store));
         Ok(Self {
             folder: folder.clone(),
             store,
-            port: BookPort::new(recorder.clone(), process.name()),
+            port,
             recorder,
             pinner,
             derived,
