@@ -709,6 +709,7 @@ fn b8_a_hundred_thousand_entries_are_spelled_as_python_and_node_spell_them() {
                     sent: None,
                     server: odd(&mut random),
                     session: None,
+                    turn: None,
                     tool: odd(&mut random),
                     via: odd(&mut random),
                 })

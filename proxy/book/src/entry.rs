@@ -57,6 +57,15 @@ pub enum EntryError {
         /// Kind of the entry.
         kind: &'static str,
     },
+    /// What was written for the entry is not what a reader would take.
+    #[error("an entry of kind `{kind}` can't be read back as it would be written")]
+    Unreadable {
+        /// Kind of the entry.
+        kind: &'static str,
+    },
+    /// The entry was prepared for another book, or under another vault key.
+    #[error("the entry was prepared for another book")]
+    OtherBook,
     /// The text is not a call id.
     #[error("`{0}` is not a call id (a ULID: 26 characters of Crockford's base32)")]
     NotACallId(String),

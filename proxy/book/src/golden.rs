@@ -10,8 +10,9 @@ use crate::kinds::{
     Outcome, Permission, RefusalCount, Refusals, Settings, Status, Target, Verdict as Judged,
 };
 use crate::{
-    Actor, Call, Count, Draft, Effect, Entry, EraOpen, Erase, Field, Hash, KeyRotate, Note, Origin,
-    Payload, PayloadCheck, Prune, Reader, Signer, VaultKey, VerifyOptions, Vkey, verify,
+    Actor, Approval, Bounds, Call, Count, Decided, Draft, Effect, Entry, EraOpen, Erase, Field,
+    Hash, KeyRotate, Note, Origin, Payload, PayloadCheck, Prune, Reader, Signer, TurnClose,
+    TurnFailed, TurnOpen, VaultKey, VerifyOptions, Vkey, verify,
 };
 
 fn testdata(name: &str) -> PathBuf {
@@ -58,6 +59,7 @@ fn all() -> Vec<Body> {
         sent: None,
         server: "files".into(),
         session: text("s1"),
+        turn: None,
         tool: "write_file \u{1f600} \u{e000} \u{202e}".into(),
         via: "stdio".into(),
     };
@@ -104,6 +106,7 @@ fn all() -> Vec<Body> {
         call.into(),
         Decision {
             aim: text("/path"),
+            bounds: None,
             call: id(1),
             decision: Judged::Deny,
             gate: "write_policy".into(),
@@ -195,12 +198,90 @@ fn acts() -> Vec<Body> {
     ]
 }
 
+/// Turns, decisions about held calls, and calls and decisions with what they say of them.
+fn turns() -> Vec<Body> {
+    let (hash, text) = (Hash::of(b"golden"), |text: &str| Some(text.to_owned()));
+    let (agent, at) = ("claude-desktop", "2026-11-30T17:00:00.000Z");
+    let all = all();
+    let (call, decision) = (all[4].clone(), all[5].clone());
+    let (Body::Call(call), Body::Decision(decision)) = (call, decision) else {
+        panic!("the places of a call and a decision");
+    };
+    vec![
+        TurnOpen {
+            agent: agent.into(),
+            at: at.into(),
+            by: text("countersign turn open"),
+            reason: "person_command".into(),
+            turn: Count(2),
+        }
+        .into(),
+        TurnClose {
+            agent: agent.into(),
+            at: at.into(),
+            by: text("countersign turn open"),
+            reason: "person_command".into(),
+            turn: Count(1),
+        }
+        .into(),
+        TurnFailed {
+            agent: agent.into(),
+            at: at.into(),
+            reason: "write_policy_denied".into(),
+            turn: Count(2),
+        }
+        .into(),
+        Approval {
+            actor: Actor::Person,
+            agent: text(agent),
+            approval: "a1".into(),
+            at: at.into(),
+            hash: Some(hash),
+            proof: Some(hash),
+            server: "files".into(),
+            tool: "write_file".into(),
+            verdict: Decided::Approve,
+            via: "countersign approvals approve".into(),
+        }
+        .into(),
+        Call {
+            actor: Actor::Agent,
+            session: None,
+            turn: Some(Count(2)),
+            ..call
+        }
+        .into(),
+        Decision {
+            bounds: Some(Bounds {
+                matched_rule: text(".git/**"),
+                normalized_path: text("link"),
+                other_paths: vec!["b".into(), "c".into()],
+                policy_id: text("p"),
+                policy_version: Some(Count(1)),
+                requested_command: text("cat ~/x"),
+                requested_path: text("link/deep/out.txt"),
+                symlink_component: text("link"),
+                token: text("~/x"),
+                tool: text("write_file"),
+                uninspectable_component: text("link/deep"),
+            }),
+            ..decision
+        }
+        .into(),
+    ]
+}
+
 #[test]
-fn the_bytes_of_acts_do_not_change() {
-    for body in acts() {
+fn the_bytes_of_acts_and_turns_do_not_change() {
+    for body in acts().into_iter().chain(turns()) {
+        let name = match &body {
+            Body::Call(_) => "call-in-a-turn",
+            Body::Decision(_) => "decision-of-a-write-policy",
+            body => body.kind(),
+        };
         let line =
             crate::entry::line(&body, 9, Hash::of(b"golden"), "2026-11-30T17:00:00.000Z").unwrap();
-        let golden = std::fs::read(testdata("entries").join(format!("{}.json", body.kind())));
+        let golden = std::fs::read(testdata("entries").join(format!("{name}.json")));
         let golden = String::from_utf8(golden.unwrap_or_default()).unwrap();
         assert_eq!(String::from_utf8(line).unwrap() + "\n", golden);
     }
@@ -337,15 +418,19 @@ fn entries_are_judged_as_their_names_say() {
             "unknown" => assert!(entry.unwrap().body.is_none(), "{name}"),
             kind => {
                 let body = entry.unwrap().body.unwrap_or_else(|| panic!("{name}"));
-                assert_eq!(format!("{kind}.json"), name);
+                assert_eq!(body.kind(), kind, "{name}");
                 understood.insert(body.kind());
             }
         }
     }
     // A kind without a vector is a kind nobody else can implement.
-    let known: Vec<Body> = all().into_iter().chain(acts()).collect();
-    assert_eq!(understood, known.iter().map(Body::kind).collect());
-    assert_eq!(understood.len(), known.len());
+    let known = all().into_iter().chain(acts()).chain(turns());
+    assert_eq!(
+        understood,
+        known
+            .map(|body| body.kind())
+            .collect::<std::collections::BTreeSet<_>>()
+    );
 }
 
 /// Verifies the first segment of the golden book with these bytes in its place.

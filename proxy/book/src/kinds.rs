@@ -10,6 +10,7 @@ use crate::entry::{CallId, Count};
 use crate::lifecycle::{EraOpen, Erase, KeyRotate, Prune};
 use crate::origin::Origin;
 use crate::tree::Hash;
+use crate::turns::{Approval, Bounds, TurnClose, TurnFailed, TurnOpen};
 
 /// Emits the body enum, its kind names and its strict parser from one table, so that they can't differ.
 macro_rules! kinds {
@@ -63,6 +64,10 @@ kinds! {
     "settings" => Settings,
     "catalog" => Catalog,
     "permission" => Permission,
+    "turn.open" => TurnOpen,
+    "turn.close" => TurnClose,
+    "turn.failed" => TurnFailed,
+    "approval" => Approval,
     "call" => Call,
     "decision" => Decision,
     "outcome" => Outcome,
@@ -296,11 +301,14 @@ pub struct Call {
     pub sent: Option<Commitment>,
     /// The server.
     pub server: String,
-    /// The session or turn.
+    /// The person's session.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub session: Option<String>,
     /// The tool, as the server names it.
     pub tool: String,
+    /// The number of the agent's turn.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub turn: Option<Count>,
     /// The transport it came by.
     pub via: String,
 }
@@ -322,6 +330,9 @@ pub struct Decision {
     /// What the call aimed at (a path, a pointer), for people.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub aim: Option<String>,
+    /// What a write policy looked at.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub bounds: Option<Bounds>,
     /// The call.
     pub call: CallId,
     /// Allow or deny.

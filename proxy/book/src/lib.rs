@@ -35,6 +35,7 @@ mod signatures;
 mod text;
 mod tlog;
 mod tree;
+mod turns;
 mod vault;
 mod verify;
 mod verify_parts;
@@ -48,8 +49,8 @@ pub use era::{Era, create_era, last_checkpoint};
 pub use error::{BookError, Damage, RolledBack};
 pub use feed::{Feed, Said};
 pub use journal::{
-    BookFile, Committed, Entropy, Erased, KeyRange, OpenCall, Payloads, Pruned, Recorded, Recovery,
-    SignedHead, Sources, Writer, WriterOptions,
+    BookFile, Committed, Entropy, Erased, KeyRange, OpenCall, Payloads, Prepared, Preparer, Pruned,
+    Recorded, Recovery, SignedHead, Sources, Writer, WriterOptions,
 };
 pub use key::{FetchSigner, Signer, Signers, VaultKey};
 pub use kinds::{
@@ -65,12 +66,14 @@ pub use payload::{Kept, KeptState};
 pub use pin::{HeadListener, Pin, PinError};
 pub use proof::{ProofBuilder, ProofError, verify_consistency, verify_inclusion};
 pub use reader::{Listing, Order, Reader, Shown};
+pub use redact::hide_secrets;
 pub use text::escape;
 pub use tlog::{
     Disagreement, Level, Located, Prover, TilePath, Tlog, TlogFinding, TlogProof, TlogProofError,
     TlogReport,
 };
 pub use tree::{CompactRange, Hash, leaf_hash};
+pub use turns::{Approval, Bounds, Decided, TurnClose, TurnFailed, TurnOpen};
 pub use verify::{
     Finding, FindingKind, PayloadCheck, Reference, Report, Verdict, VerifyOptions, verify,
 };

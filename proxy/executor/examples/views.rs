@@ -190,6 +190,7 @@ fn call(id: CallId, n: u64) -> Call {
         sent: None,
         server: "files".into(),
         session: None,
+        turn: None,
         tool: if n.is_multiple_of(10_000) {
             "rare"
         } else {

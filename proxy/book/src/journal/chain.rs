@@ -262,16 +262,26 @@ impl Chain {
             ));
         }
         let facts = facts::of(&common, text);
-        let hash = leaf_hash(line);
-        self.tip.range.push(hash);
-        self.tip.last = hash;
-        self.tip_time = milliseconds(&common.ts);
         let leaf = Leaf {
             understood: facts.is_some(),
             facts: facts.unwrap_or_default(),
         };
-        self.pending.extend(leaf.facts.iter().cloned());
+        let time = milliseconds(&common.ts);
+        self.add(leaf_hash(line), time, leaf.facts.iter().cloned());
         Ok(leaf)
+    }
+
+    /// Takes the leaf after the last one: of a line that was checked, or that this process made for this place.
+    pub(crate) fn add(
+        &mut self,
+        leaf: Hash,
+        time: Option<i64>,
+        facts: impl IntoIterator<Item = Fact>,
+    ) {
+        self.tip.range.push(leaf);
+        self.tip.last = leaf;
+        self.tip_time = time;
+        self.pending.extend(facts);
     }
 
     /// Takes a checkpoint line's base64. The note is returned: its signature must be verified.

@@ -1,6 +1,7 @@
 //! The writer against crashes, other writers and hands in its files.
 
 mod acts;
+mod prepared;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -136,6 +137,7 @@ pub(crate) fn call(n: u64, process: &str) -> Call {
         sent: None,
         server: "files".into(),
         session: None,
+        turn: None,
         tool: "write_file".into(),
         via: "stdio".into(),
     }

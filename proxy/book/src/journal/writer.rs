@@ -7,14 +7,15 @@ use crate::entry::{Draft, EntryError};
 use crate::error::{BookError, Damage};
 use crate::files::{self, LockFile};
 use crate::journal::api::{Committed, OpenCall, Recovery, Sources, WriterOptions};
-use crate::journal::batch::{Lines, MAX_BATCH, Prepared, Sealer};
+use crate::journal::batch::{Lines, MAX_BATCH};
 use crate::journal::chain::{Chain, VaultEnd};
 use crate::journal::layout::Layout;
 use crate::journal::objects::{Objects, Sizes};
+use crate::journal::prepare::{Prepared, Preparer};
 use crate::journal::recover;
 use crate::journal::scan::{Place, Recent, Scan, Which};
 use crate::journal::segment::{CP, SegmentLine};
-use crate::key::{Hand, VaultKey};
+use crate::key::Hand;
 use crate::kinds::{Head, Outcome, Status};
 
 /// The one way into a book. Several processes, and several writers of one process, may have the same folder open: the
@@ -30,7 +31,7 @@ pub struct Writer {
     pub(super) place: Place,
     pub(super) chain: Chain,
     pub(super) signers: Hand,
-    pub(super) vault_key: VaultKey,
+    pub(super) preparer: Preparer,
     /// The vault segment written to, once there was something to write.
     pub(super) objects: Option<Objects>,
     pub(super) sources: Sources,
@@ -50,29 +51,46 @@ impl Writer {
     /// from then on ([`BookError::Poisoned`]) and must be opened anew.
     pub fn commit(&mut self, batch: Vec<Draft>) -> Result<Committed, BookError> {
         self.check_poisoned()?;
-        if batch.is_empty() || batch.len() > MAX_BATCH {
-            return Err(EntryError::BatchSize {
-                count: batch.len(),
-                limit: MAX_BATCH,
-            }
-            .into());
-        }
-        let mut sealer = Sealer {
-            origin: &self.chain.origin,
-            key: &self.vault_key,
-            payloads: self.options.payloads,
-            entropy: &mut self.sources.entropy,
-        };
+        check_size(batch.len())?;
+        let entropy = &mut self.sources.entropy;
         let prepared = batch
             .into_iter()
-            .map(|draft| sealer.prepare(draft))
+            .map(|draft| self.preparer.prepare(draft, entropy))
             .collect::<Result<Vec<_>, _>>()?;
+        let committed = self.commit_prepared(move || prepared)?;
+        Ok(committed.ok_or_else(|| no_batch(0))?)
+    }
+
+    /// As [`Writer::commit`], of entries that were prepared before. They are asked for once the lock is held and what others
+    /// appended is read, so that whatever came while this process waited goes along; no entries are no batch.
+    ///
+    /// # Errors
+    /// As [`Writer::commit`]; [`EntryError::OtherBook`] and [`EntryError::BatchSize`] before any of the batch is written.
+    pub fn commit_prepared(
+        &mut self,
+        take: impl FnOnce() -> Vec<Prepared>,
+    ) -> Result<Option<Committed>, BookError> {
+        self.check_poisoned()?;
         self.locked(|writer| {
             let recovery = writer.catch_up()?;
-            let mut committed = writer.append(prepared)?;
+            let batch = take();
+            if batch.is_empty() {
+                return Ok(None);
+            }
+            check_size(batch.len())?;
+            batch
+                .iter()
+                .try_for_each(|prepared| prepared.check(&writer.preparer))?;
+            let mut committed = writer.append(batch)?;
             committed.recovery = recovery;
-            Ok(committed)
+            Ok(Some(committed))
         })
+    }
+
+    /// What prepares drafts for this writer, on other threads.
+    #[must_use]
+    pub fn preparer(&self) -> Preparer {
+        self.preparer.clone()
     }
 
     /// Records `outcome: unknown` for every call without an outcome whose process is not `alive`, exactly once even when
@@ -97,7 +115,7 @@ impl Writer {
                     outcome.settled = Some(writer.options.process.clone());
                     Prepared::plain(outcome)
                 };
-                let batch = part.iter().map(outcome).collect();
+                let batch = part.iter().map(outcome).collect::<Result<_, _>>()?;
                 writer.append(batch)?;
             }
             Ok(dead)
@@ -140,7 +158,13 @@ impl Writer {
         &mut self,
         act: impl FnOnce(&mut Self) -> Result<T, BookError>,
     ) -> Result<T, BookError> {
-        let held = self.lock.lock()?;
+        let held = match self.lock.lock() {
+            Ok(held) => held,
+            Err(error) => {
+                self.poisoned = Some(error.to_string());
+                return Err(error);
+            }
+        };
         let result = self.check_places().and_then(|()| act(self));
         if let Err(error) = &result
             && !error.is_harmless()
@@ -211,16 +235,18 @@ impl Writer {
                 }
             }
             let next = self.layout.segment(self.chain.size());
-            if self.chain.size() == self.first || !files::exists(&next) {
+            if self.chain.size() == self.first || !files::exists(&next)? {
                 break;
             }
             let journal = files::open_write(&next)?;
+            // Another process's sync may have failed, which a file opened only now is not told.
+            files::read_from_disk(&journal).map_err(BookError::io("sync", &next))?;
             self.place = recover::link(&journal, &next, self.chain.size(), &self.chain)?;
             self.journal = journal;
             self.first = self.chain.size();
             self.start = self.place.offset;
         }
-        if self.has_pending() {
+        if self.has_pending()? {
             self.record_recovery(Vec::new())
         } else {
             Ok(None)
@@ -245,7 +271,7 @@ impl Writer {
             VaultEnd::default()
         };
         let now = (self.sources.clock)();
-        let (batch, own) = self.with_clock(batch, now);
+        let (batch, own) = self.with_clock(batch, now)?;
         let mut lines = Lines::make(batch, &mut self.chain, end, now, &mut self.signers)?;
         let head = &self.chain.head;
         if let Some(signed) = &self.signed
@@ -305,5 +331,19 @@ impl Writer {
             line: 1,
         };
         Ok(())
+    }
+}
+
+fn check_size(count: usize) -> Result<(), EntryError> {
+    match count {
+        1..=MAX_BATCH => Ok(()),
+        _ => Err(no_batch(count)),
+    }
+}
+
+fn no_batch(count: usize) -> EntryError {
+    EntryError::BatchSize {
+        count,
+        limit: MAX_BATCH,
     }
 }

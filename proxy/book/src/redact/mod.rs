@@ -61,6 +61,19 @@ pub(crate) fn find(payload: &[u8]) -> Option<Redacted> {
     })
 }
 
+/// A text with what looks like a secret in it hidden, as in the view of a payload. For texts that stand in an entry itself.
+#[must_use]
+pub fn hide_secrets(text: &str) -> String {
+    let shown = || {
+        let redacted = find(serde_json::to_string(text).ok()?.as_bytes())?;
+        Some(
+            serde_json::from_slice(&redacted.view)
+                .unwrap_or_else(|_| "[hidden: secret]".to_owned()),
+        )
+    };
+    shown().unwrap_or_else(|| text.to_owned())
+}
+
 struct Walk<'a> {
     bytes: &'a [u8],
     at: usize,

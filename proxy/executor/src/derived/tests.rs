@@ -44,6 +44,7 @@ fn call(n: u64) -> Call {
         sent: None,
         server: "files".into(),
         session: None,
+        turn: None,
         tool: if n.is_multiple_of(10) {
             "rare"
         } else {
@@ -76,6 +77,7 @@ fn append(folder: &Folder, first: u64, count: u64) {
         let args = Payload::new(format!("{CANARY} {n}"));
         let denied = n.is_multiple_of(7);
         let decision = Decision {
+            bounds: None,
             aim: None,
             call: id(n),
             decision: if denied {

@@ -115,13 +115,15 @@ pub fn note_settings(recorder: &Recorder, folder: &Folder) {
     }
 }
 
-/// The chores of a running process: counts of early refusals, minute by minute, settings found changed, approvals that are over.
+/// The chores of a running process: counts of early refusals, minute by minute, settings found changed, approvals that are over,
+/// turns of processes that ended.
 pub fn chores(folder: &Folder, store: &Arc<SharedStore>, process: &Arc<Process>) -> Chores {
     let (folder, store, process) = (folder.clone(), Arc::clone(store), process.name().to_owned());
     Box::new(move |moment| {
         let mut chores = Vec::new();
         chores.extend(settings_changed(&folder));
         let now = Timestamp::now();
+        chores.extend(super::owed::owed(&folder, &store, now));
         // The last minute is over for a process that ends.
         let until = if moment == Moment::Ending {
             now.as_millisecond() + 60_000

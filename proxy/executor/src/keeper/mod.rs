@@ -3,6 +3,7 @@
 
 mod book;
 mod opened;
+mod owed;
 mod queue;
 mod shelf;
 

@@ -109,6 +109,7 @@ fn call(note: gate::CallNote, id: book::CallId, process: &str) -> (Draft, usize)
             .as_ref()
             .map(|person| person.session.to_string()),
         tool: note.tool,
+        turn: None,
         via: note
             .person
             .map_or_else(|| note.via.to_owned(), |person| cut(person.via.to_string())),
@@ -127,6 +128,7 @@ fn call(note: gate::CallNote, id: book::CallId, process: &str) -> (Draft, usize)
 fn decision(note: gate::DecisionNote, id: book::CallId) -> Draft {
     Draft::new(book::Decision {
         aim: note.aim.map(cut),
+        bounds: None,
         call: id,
         decision: match note.verdict {
             gate::Verdict::Allow => book::DecisionVerdict::Allow,

@@ -64,6 +64,7 @@ fn write(world: &World, calls: std::ops::Range<u64>) {
             sent: None,
             server: "s".into(),
             session: None,
+            turn: None,
             tool: "t".into(),
             via: "stdio".into(),
         };

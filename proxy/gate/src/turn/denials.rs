@@ -1,6 +1,6 @@
 //! `write_denials`: what was refused in an agent's turns and how each ended, folded from the book's own facts and nothing else.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
@@ -14,6 +14,8 @@ pub struct BookFact {
     pub index: u64,
     /// The agent.
     pub agent: String,
+    /// The number of its turn: of a turn's own entry always, of a decision where its call names one.
+    pub turn: Option<u64>,
     /// What.
     pub event: Event,
 }
@@ -63,6 +65,8 @@ pub struct WriteDenial {
     pub index: u64,
     /// The agent it was made to.
     pub agent: String,
+    /// The turn's number, where the call names one.
+    pub turn: Option<u64>,
     /// The call.
     pub call: String,
     /// What the call aimed at.
@@ -161,12 +165,15 @@ impl Disposition {
     }
 }
 
-/// The automaton: a turn's denials wait until the turn says how it ended.
+/// The automaton: a turn's denials wait until the turn says how it ended. An entry of a turn may stand later in the book than what came
+/// after it, so a denial belongs to the turn its call names; one that names none to the turn it stands in.
 #[derive(Default)]
 struct Fold {
     denials: Vec<WriteDenial>,
     /// Indexes of the denials that wait, by agent.
     pending: BTreeMap<String, Vec<usize>>,
+    /// Entries of turns seen: a second one says nothing new.
+    seen: BTreeSet<(String, What, u64)>,
 }
 
 impl Fold {
@@ -174,20 +181,31 @@ impl Fold {
         let pending = self.pending.entry(fact.agent.clone()).or_default();
         match fact.event {
             Event::Turn { what, reason } => {
-                let newest = match what {
-                    // Opened again without an end: the turn before died without a word, its denials stay unresolved.
-                    What::Opened => {
-                        pending.clear();
-                        None
-                    }
-                    What::Failed if reason == STRIKE => pending.pop(),
-                    What::Failed | What::Closed => None,
-                };
-                for at in pending.drain(..) {
-                    self.denials[at].disposition = Disposition::Recovered;
+                if let Some(number) = fact.turn
+                    && !self.seen.insert((fact.agent, what, number))
+                {
+                    return;
                 }
-                if let Some(at) = newest {
-                    self.denials[at].disposition = Disposition::Fatal;
+                let denials = &mut self.denials;
+                let is_of = |at: &usize| {
+                    let of = denials[*at].turn;
+                    of.is_none() || fact.turn.is_none() || of == fact.turn
+                };
+                let (mut of, others): (Vec<usize>, Vec<usize>) = pending.drain(..).partition(is_of);
+                *pending = others;
+                if what == What::Opened {
+                    // Opened again without an end: the turn before died without a word, its denials stay unresolved. What names
+                    // this very turn waits on for its end.
+                    pending.extend(of.into_iter().filter(|at| denials[*at].turn.is_some()));
+                    pending.sort_unstable();
+                    return;
+                }
+                let newest = (what == What::Failed && reason == STRIKE).then(|| of.pop());
+                for at in of {
+                    denials[at].disposition = Disposition::Recovered;
+                }
+                if let Some(at) = newest.flatten() {
+                    denials[at].disposition = Disposition::Fatal;
                 }
             }
             Event::Decision {
@@ -210,6 +228,7 @@ impl Fold {
                 self.denials.push(WriteDenial {
                     index: fact.index,
                     agent: fact.agent,
+                    turn: fact.turn,
                     call,
                     aim,
                     facts: kept,
@@ -252,6 +271,7 @@ fn listed(denials: &[WriteDenial]) -> Vec<Value> {
             members.insert("matched_rule".to_string(), rule);
         }
         members.insert("agent".to_string(), denial.agent.clone().into());
+        members.extend(denial.turn.map(|turn| ("turn".to_string(), turn.into())));
         members.insert("call_id".to_string(), denial.call.clone().into());
         members.insert("seq".to_string(), denial.index.into());
         members.insert("disposition".to_string(), denial.disposition.text().into());

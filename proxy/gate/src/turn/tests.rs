@@ -36,10 +36,11 @@ impl World {
         }
     }
 
-    fn note(&mut self, agent: &str, event: Event) {
+    fn note(&mut self, agent: &str, turn: u64, event: Event) {
         self.book.push(BookFact {
             index: self.book.len() as u64,
             agent: agent.to_string(),
+            turn: Some(turn),
             event,
         });
     }
@@ -50,7 +51,7 @@ impl World {
                 what: fact.what,
                 reason: fact.reason.clone(),
             };
-            self.note(&fact.agent, event);
+            self.note(&fact.agent, fact.turn, event);
         }
         block_on(self.turns.recorded(facts)).unwrap();
     }
@@ -132,7 +133,7 @@ impl World {
                 aim: decision.aim,
                 facts: recorded,
             };
-            self.note(agent, event);
+            self.note(agent, bounded.turn, event);
         }
         self.facts(&failed);
         answer
@@ -358,9 +359,11 @@ fn the_sentence_of_a_terminated_turn() {
     );
 }
 
-/// `U` opens, `A` closes, `D` is a denial, `F` the fatal end, `P` an end for another reason, `S` a disabled shell.
+/// `U` opens, `A` closes, `D` is a denial, `F` the fatal end, `P` an end for another reason, `S` a disabled shell; a digit behind it is the
+/// turn it names.
 fn fold(turn: &str) -> Vec<String> {
-    let facts = turn.split(' ').enumerate().map(|(index, letter)| {
+    let facts = turn.split(' ').enumerate().map(|(index, word)| {
+        let (letter, number) = word.split_at(1);
         let mut facts = Map::new();
         facts.insert("requested_path".to_string(), "link/deep/out.txt".into());
         facts.insert("normalized_path".to_string(), "link".into());
@@ -389,6 +392,7 @@ fn fold(turn: &str) -> Vec<String> {
         Ok::<_, String>(BookFact {
             index: index as u64,
             agent: "a".to_string(),
+            turn: number.parse().ok(),
             event,
         })
     });
@@ -420,6 +424,21 @@ fn p62_p63_the_automaton() {
         ("U S A", &[]),
         ("U S D D F U D", &["recovered", "fatal", "unresolved"]),
         ("U F", &[]),
+        ("U1 D1 U2 D2 D2 F2", &["unresolved", "recovered", "fatal"]),
+        // The entry of a turn that a crash delayed stands behind what came after it.
+        ("D1 U1 A1", &["recovered"]),
+        ("U1 D1 D1 U2 F1", &["recovered", "fatal"]),
+        ("U1 D1 U2 D2 A1 F2", &["recovered", "fatal"]),
+        ("D1 U2 D2 U1 D2 F2", &["unresolved", "recovered", "fatal"]),
+        // Twice on record, once in the account.
+        ("U1 D1 D1 F1 F1", &["recovered", "fatal"]),
+        (
+            "U1 D1 U1 D1 F1 U2 D2 F1 A1",
+            &["recovered", "fatal", "unresolved"],
+        ),
+        // A call whose turn is not known is of the turn it stands in.
+        ("U1 D D1 F1", &["recovered", "fatal"]),
+        ("U1 D U2 A2", &["unresolved"]),
     ] {
         assert_eq!(fold(turn), want, "{turn}");
     }
@@ -442,7 +461,7 @@ fn p59_p60_p61_p64_what_is_read_and_what_cannot_be() {
             aim: None,
             facts: Map::new(),
         };
-        world.note("a", event);
+        world.note("a", 1, event);
     }
     let report = world.report(&["a", "child"]);
     assert_eq!(report["count"], 2);

@@ -267,6 +267,32 @@ fn summary(entry: &Entry) -> (String, String) {
             "the entries".to_owned(),
             format!("below {} were removed: {}", prune.minimum.0, prune.reason),
         ),
+        Some(Body::TurnOpen(open)) => (
+            open.agent.clone(),
+            format!("turn {} began ({})", open.turn.0, open.reason),
+        ),
+        Some(Body::TurnClose(close)) => (
+            close.agent.clone(),
+            format!("turn {} ended ({})", close.turn.0, close.reason),
+        ),
+        Some(Body::TurnFailed(failed)) => (
+            failed.agent.clone(),
+            format!(
+                "turn {} is over until the person opens another ({})",
+                failed.turn.0, failed.reason
+            ),
+        ),
+        Some(Body::Approval(approval)) => {
+            let what = match approval.verdict {
+                countersign_book::Decided::Approve => "approved",
+                countersign_book::Decided::Decline => "declined",
+                countersign_book::Decided::Withdraw => "taken back",
+            };
+            (
+                format!("{}/{}", approval.server, approval.tool),
+                format!("{what} with {}", approval.via),
+            )
+        }
         Some(_) => (String::new(), String::new()),
         None => (String::new(), "not understood by this version".to_owned()),
     }
