@@ -413,6 +413,80 @@ fn all_of_everything() {
     assert!(client.close().success());
 }
 
+#[test]
+fn all_of_time() {
+    let world = World::new();
+    let conversion =
+        json!({"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"});
+    let client = check(
+        &world,
+        &Both {
+            preset: "time",
+            command: peers::time(),
+            environment: vec![],
+            begin: &|_| (),
+            steps: vec![
+                ("get_current_time", json!({"timezone": "UTC"})),
+                ("convert_time", conversion),
+            ],
+            plain: &|text| text.replace(|letter: char| letter.is_ascii_digit(), "0"),
+            elsewhere: &[],
+        },
+    );
+    recorded(&world, client, &["get_current_time", "convert_time"]);
+}
+
+#[test]
+fn all_of_fetch() {
+    let world = World::new();
+    let page = Page::new();
+    let mut command = peers::fetch();
+    command.extend(["--ignore-robots-txt", "--allow-private-ips"].map(str::to_owned));
+    let client = check(
+        &world,
+        &Both {
+            preset: "fetch",
+            command,
+            environment: vec![],
+            begin: &|_| (),
+            steps: vec![("fetch", json!({"url": page.url, "raw": true}))],
+            plain: &|text| text,
+            elsewhere: &[],
+        },
+    );
+    recorded(&world, client, &[]);
+    assert!(page.asked.load(std::sync::atomic::Ordering::Relaxed) >= 2);
+}
+
+/// One page on the loopback, for as long as the process lives and at most a few times.
+struct Page {
+    url: String,
+    asked: std::sync::Arc<std::sync::atomic::AtomicUsize>,
+}
+
+impl Page {
+    fn new() -> Self {
+        use std::io::{Read, Write};
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!(
+            "http://{}/page",
+            listener.local_addr().expect("its address")
+        );
+        let asked = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let counted = std::sync::Arc::clone(&asked);
+        std::thread::spawn(move || {
+            for mut caller in listener.incoming().take(8).flatten() {
+                let _ = caller.read(&mut [0; 4096]);
+                counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                let _ = caller.write_all(
+                    b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello",
+                );
+            }
+        });
+        Self { url, asked }
+    }
+}
+
 /// It shows the credentials the server was started with: only the person lets an agent do that.
 #[test]
 fn the_environment_of_everything_is_held_for_the_person() {

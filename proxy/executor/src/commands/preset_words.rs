@@ -1,10 +1,8 @@
 //! What a person is told of a server's preset: where it and the server differ, and why tools are judged as they are. Judges nothing itself.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Value, json};
 
-use crate::settings::{Difference, Launch, Misfit, Server, fit, preset, suggest};
+use crate::settings::{Difference, Launch, Listed, Misfit, Server, fit, preset, suggest};
 
 use super::plain;
 use super::server_check::ListedTool;
@@ -23,7 +21,7 @@ pub fn said(server: &Server, tools: &[ListedTool]) -> Said {
         return unnamed(server);
     };
     let name = server.entry.preset.as_deref().unwrap_or_default();
-    let listed: BTreeMap<String, Option<Value>> = tools
+    let listed: Listed = tools
         .iter()
         .map(|tool| (tool.name.clone(), tool.schema.clone()))
         .collect();

@@ -10,6 +10,9 @@ use super::preset::Preset;
 use super::schema_paths::{admits, path_like};
 use super::tool::{Danger, Kind, ToolEntry};
 
+/// The names a server gives with the tools' input schemas; a schema that can't be used is `None`.
+pub type Listed = BTreeMap<String, Option<Value>>;
+
 /// One place where a preset and a server differ.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Misfit {
@@ -86,8 +89,8 @@ pub fn by_name<'a>(preset: &Preset, listed: impl Iterator<Item = &'a str>) -> Ve
     found
 }
 
-/// Where they differ. `listed` are the names the server gives with the tools' input schemas; a schema that can't be used is `None`.
-pub fn fit(preset: &Preset, listed: &BTreeMap<String, Option<Value>>) -> Vec<Misfit> {
+/// Where they differ.
+pub fn fit(preset: &Preset, listed: &Listed) -> Vec<Misfit> {
     let mut found = by_name(preset, listed.keys().map(String::as_str));
     for (tool, schema) in listed {
         let (Some(schema), Some(entry)) = (schema, preset.tool(tool)) else {
@@ -167,12 +170,7 @@ fn escaped(name: &str) -> String {
 }
 
 /// The reads of a preview: each by a listed tool that only reads, with arguments it takes.
-fn reads(
-    preset: &Preset,
-    listed: &BTreeMap<String, Option<Value>>,
-    tool: &str,
-    entry: &ToolEntry,
-) -> Vec<Misfit> {
+fn reads(preset: &Preset, listed: &Listed, tool: &str, entry: &ToolEntry) -> Vec<Misfit> {
     let mut found = Vec::new();
     for read in entry.preview.iter().flat_map(|preview| &preview.reads) {
         let only_reads = preset
@@ -212,11 +210,9 @@ mod tests {
     use crate::settings::preset;
 
     /// The tools of the memory and the filesystem server, made small.
-    fn listed(
-        change: impl FnOnce(&mut BTreeMap<String, Option<Value>>),
-    ) -> BTreeMap<String, Option<Value>> {
+    fn listed(change: impl FnOnce(&mut Listed)) -> Listed {
         let path = json!({"type": "object", "properties": {"path": {"type": "string"}}});
-        let mut tools: BTreeMap<String, Option<Value>> = preset("filesystem")
+        let mut tools: Listed = preset("filesystem")
             .unwrap()
             .tools()
             .into_iter()
@@ -247,7 +243,7 @@ mod tests {
 
     #[test]
     fn every_difference_is_found_and_named() {
-        let check = |change: &dyn Fn(&mut BTreeMap<String, Option<Value>>),
+        let check = |change: &dyn Fn(&mut Listed),
                      expected: &[(&str, Difference, Option<&str>)]| {
             let found = fit(
                 preset("filesystem").unwrap(),

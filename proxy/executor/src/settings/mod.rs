@@ -33,7 +33,7 @@ pub use file::{
     ApprovalEntry, BookEntry, BucketEntry, BucketsEntry, CopyEntry, ExecutorEntry, Grade,
     LimitsEntry, Payloads, SecretsKind, SettingsFile,
 };
-pub use fit::{Difference, Misfit, by_name, fit};
+pub use fit::{Difference, Listed, Misfit, by_name, fit};
 pub use load::{Loaded, SettingsError, check_bytes, load};
 pub use named::{Name, Named};
 pub use policy::write_policy;

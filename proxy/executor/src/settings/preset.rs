@@ -130,7 +130,7 @@ fn package(word: &str) -> &str {
 mod tests {
     use super::*;
     use crate::settings::check_tool::check_tool;
-    use crate::settings::tool::{Kind, Validation};
+    use crate::settings::tool::{Effect, Kind, Op, Validation};
 
     #[test]
     fn presets_parse_and_are_only_stricter() {
@@ -184,6 +184,66 @@ mod tests {
                 assert!(known(tool) || tool == "*", "{name}/{tool}: undeclared");
                 assert!(!pointers.is_empty(), "{name}/{tool}: undeclared");
             }
+        }
+    }
+
+    /// Steps 7 and 8 judge by these: a tool that only reads writes nowhere, unless the argument it would write to is closed.
+    #[test]
+    fn what_only_reads_writes_nowhere() {
+        let mut closed = 0;
+        for (name, _) in PRESETS {
+            for (tool, entry) in preset(name).unwrap().tools.iter() {
+                for path in entry.paths.iter().flatten() {
+                    if entry.kind == Some(Kind::Write) || path.effect == Effect::Read {
+                        continue;
+                    }
+                    let limits = entry.arguments.iter().flatten();
+                    let absent = limits
+                        .filter(|limit| limit.op == Op::Absent)
+                        .any(|limit| limit.pointer == path.pointer);
+                    assert!(absent, "{name}/{tool}: `{}`", path.pointer);
+                    closed += 1;
+                }
+            }
+        }
+        assert_eq!(closed, 5, "the browser's reads with a `filename`");
+    }
+
+    #[test]
+    fn what_the_tools_do_to_paths() {
+        use Effect::{Create, Read, Write};
+        type Paths<'a> = &'a [(&'a str, Effect)];
+        let cases: [(&str, &str, Paths<'_>); 13] = [
+            ("filesystem", "write_file", &[("/path", Write)]),
+            ("filesystem", "edit_file", &[("/path", Write)]),
+            ("filesystem", "create_directory", &[("/path", Create)]),
+            (
+                "filesystem",
+                "move_file",
+                &[("/source", Write), ("/destination", Write)],
+            ),
+            ("filesystem", "read_multiple_files", &[("/paths/*", Read)]),
+            (
+                "git",
+                "git_add",
+                &[("/repo_path", Write), ("/files/*", Read)],
+            ),
+            ("git", "git_commit", &[("/repo_path", Write)]),
+            ("git", "git_diff", &[("/repo_path", Write)]),
+            ("git", "git_status", &[("/repo_path", Read)]),
+            ("playwright", "browser_file_upload", &[("/paths/*", Read)]),
+            ("playwright", "browser_pdf_save", &[("/filename", Write)]),
+            ("gmail", "send_email", &[("/attachments/*", Read)]),
+            // Its file is not all it writes: bounded writes refuse it whole.
+            ("playwright", "browser_evaluate", &[]),
+        ];
+        for (name, tool, expected) in cases {
+            let entry = preset(name).unwrap().tool(tool).unwrap();
+            let paths = entry.paths.iter().flatten();
+            let paths: Vec<_> = paths
+                .map(|path| (path.pointer.as_str(), path.effect))
+                .collect();
+            assert_eq!(paths, expected, "{name}/{tool}");
         }
     }
 
