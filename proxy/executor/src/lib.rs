@@ -8,6 +8,7 @@
     )
 )]
 
+pub mod account;
 pub mod cli;
 pub mod commands;
 pub mod condition;

@@ -25,6 +25,8 @@ pub enum AgentCommand {
     List,
     /// End an agent's key at once
     Revoke(RevokeArgs),
+    /// What an agent did, told by the book alone
+    Report(super::turn::AgentReportArgs),
 }
 
 /// An agent to add.
@@ -59,6 +61,7 @@ pub fn run(context: &Context, command: AgentCommand) -> Result<Report, Problem> 
         AgentCommand::Add(args) => add(context, &args),
         AgentCommand::List => list(context),
         AgentCommand::Revoke(args) => revoke(context, &args.name),
+        AgentCommand::Report(args) => super::turn::agent_report(context, &args),
     }
 }
 

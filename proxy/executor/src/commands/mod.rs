@@ -23,6 +23,7 @@ pub mod switch;
 pub mod tool;
 pub mod tools;
 pub mod tour;
+pub mod turn;
 
 use std::io::Write;
 use std::process::ExitCode;

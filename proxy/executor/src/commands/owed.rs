@@ -5,7 +5,7 @@ use countersign_gate::turn::TurnFact;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::keeper::owed::owed;
+use crate::keeper::owed::{is_among, owed};
 use crate::problem::Problem;
 use crate::secrets::Interaction;
 use crate::settings::Settings;
@@ -94,7 +94,7 @@ fn write(
 
 fn is_owed(state: &StateDb, mine: &[TurnFact]) -> Result<bool, StoreFault> {
     let turns = state.turn_facts_owed(Timestamp::MAX)?;
-    Ok(turns.iter().any(|fact| mine.contains(fact)) || !state.decisions_owed()?.is_empty())
+    Ok(turns.iter().any(|fact| is_among(mine, fact)) || !state.decisions_owed()?.is_empty())
 }
 
 fn unwritten(why: &str) -> Problem {

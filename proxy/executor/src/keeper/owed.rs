@@ -135,11 +135,16 @@ impl Facts {
 /// Facts that nobody is writing just now. One from the future is of a clock that was set back since.
 fn settled(state: &StateDb, mine: &[TurnFact], now: Timestamp) -> Result<Facts, StoreFault> {
     let mut turns = state.turn_facts_owed(Timestamp::MAX)?;
-    turns.retain(|fact| mine.contains(fact) || now.duration_since(fact.at).abs() > SETTLED);
+    turns.retain(|fact| is_among(mine, fact) || now.duration_since(fact.at).abs() > SETTLED);
     Ok(Facts {
         turns,
         decisions: state.decisions_owed()?,
     })
+}
+
+/// Whether it is one of them. The store keeps times to the millisecond, so they are not compared.
+pub fn is_among(facts: &[TurnFact], fact: &TurnFact) -> bool {
+    facts.iter().any(|one| of_turn(one) == of_turn(fact))
 }
 
 fn of_turn(fact: &TurnFact) -> Identity {

@@ -13,6 +13,7 @@ mod faults;
 mod held;
 mod init;
 mod transcripts;
+mod turn;
 mod upkeep;
 
 use std::path::{Path, PathBuf};

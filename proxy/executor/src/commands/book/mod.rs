@@ -2,7 +2,7 @@
 
 mod erase;
 mod kept;
-mod list;
+pub(in crate::commands) mod list;
 pub mod new_era;
 pub mod own;
 mod proof;
