@@ -11,7 +11,6 @@ pub mod findings;
 pub mod init;
 pub mod key;
 pub mod probe;
-pub mod record;
 pub mod run;
 pub mod secret;
 pub mod server;
