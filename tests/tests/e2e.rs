@@ -2,6 +2,7 @@
 
 mod acts;
 mod cases;
+mod checklist;
 mod cli;
 mod clients;
 mod closing;

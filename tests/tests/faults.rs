@@ -3,6 +3,7 @@
 
 mod book;
 mod full;
+mod group;
 mod strain;
 
 use std::collections::BTreeMap;

@@ -13,7 +13,6 @@ pub mod key;
 mod owed;
 pub mod preset_words;
 pub mod probe;
-pub mod record;
 pub mod run;
 pub mod secret;
 pub mod server;

@@ -3,6 +3,7 @@
 //! Two stages: [`SettingsFile`] is what is written, [`Settings`] what was checked; only the second reaches the rest of the program.
 
 mod agent;
+pub mod authors;
 mod check_tool;
 mod checked;
 mod classes;

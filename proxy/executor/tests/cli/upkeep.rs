@@ -132,3 +132,41 @@ fn b31_a_key_that_signs_nothing_any_more_leaves_the_secret_store() {
     assert_eq!(verified["verdict"], "ok", "{verified:#}");
     write(&world, 600..601);
 }
+
+#[test]
+fn a_change_of_the_settings_is_recorded_once_with_the_command_that_made_it() {
+    let world = house(|_| {});
+    let recorded = || -> Vec<String> {
+        let listed = world.json("book list --json");
+        let entries = listed["entries"].as_array().unwrap().iter();
+        let found = entries.filter(|entry| entry["kind"] == "settings");
+        let by = found.map(|entry| entry["entry"]["by"].as_str().unwrap().to_owned());
+        by.collect()
+    };
+    // What the house did by hand is the last word before the start.
+    run(&world, 1, || !recorded().is_empty());
+    assert_eq!(recorded(), ["unknown"]);
+    let mut expected = recorded();
+    // While none runs, then while three do.
+    for line in ["tool set notes write_note --kind write", "agent add other"] {
+        assert!(world.run(line).status.success(), "{line}");
+    }
+    expected.push("tool set notes write_note; agent add other".to_owned());
+    run(&world, 3, || recorded().len() > 1);
+    assert_eq!(recorded(), expected);
+    let mut clients: Vec<_> = (0..3).map(|_| world.client()).collect();
+    for line in ["off", "on", "server set notes --env A=b"] {
+        assert!(world.run(line).status.success(), "{line}");
+        // Judged under the new settings, whatever becomes of it.
+        for client in &mut clients {
+            client.tool("read_note", &json!({"title": "a"})).unwrap();
+        }
+    }
+    drop(clients);
+    let found = recorded().split_off(expected.len());
+    let all = found.join("; ");
+    assert_eq!(
+        all, "off; on; server set notes",
+        "each change once: {found:?}"
+    );
+}
