@@ -293,6 +293,25 @@ pub(crate) fn line(body: &Body, index: u64, prev: Hash, ts: &str) -> Result<Vec<
     Ok(line)
 }
 
+/// The members of a line in the order they are declared in, each in canonical form.
+pub(crate) fn unsorted(
+    body: &Body,
+    index: u64,
+    prev: Hash,
+    ts: &str,
+) -> Result<Vec<u8>, EntryError> {
+    let mut line = Vec::with_capacity(512);
+    let members = Line {
+        i: Count(index),
+        prev,
+        ts,
+        v: VERSION,
+        body,
+    };
+    serde_json::to_writer(&mut line, &members)?;
+    Ok(line)
+}
+
 /// Refuses a body whose line could be too long wherever it is put; costs a pass over the body, no canonical form. Answers how
 /// many bytes are left.
 pub(crate) fn check_length(body: &Body, fields: &[Field]) -> Result<usize, EntryError> {

@@ -63,6 +63,15 @@ impl LockFile {
         check_still(&self.file, &self.path)
     }
 
+    /// Takes the lock where nobody holds it.
+    pub(crate) fn try_lock(&self) -> Result<Option<Held>, BookError> {
+        match self.file.try_lock() {
+            Ok(()) => Ok(Some(Held(Arc::clone(&self.file)))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(BookError::io("lock", &self.path)(error)),
+        }
+    }
+
     /// Waits for the lock, however often a signal interrupts that.
     pub(crate) fn lock(&self) -> Result<Held, BookError> {
         loop {

@@ -52,11 +52,23 @@ impl Blank {
     /// The line of `body`, whose commitments name objects by their length only. It passes a reader's checks here, so that only
     /// digits and one hash can differ later.
     pub(crate) fn of(body: &Body) -> Result<Self, EntryError> {
-        let text = entry::line(body, 0, NO_PREV, "")?;
         let unreadable = || EntryError::Unreadable { kind: body.kind() };
+        let text = sorted(&entry::unsorted(body, 0, NO_PREV, "")?).ok_or_else(unreadable)?;
+        if text.len() > MAX_LINE {
+            return Err(EntryError::TooLong {
+                kind: body.kind(),
+                length: text.len(),
+            });
+        }
+        debug_assert_eq!(entry::line(body, 0, NO_PREV, "").ok().as_ref(), Some(&text));
         let line = std::str::from_utf8(&text).map_err(|_| unreadable())?;
-        let common: Common<'_> = serde_json::from_str(line).map_err(|_| unreadable())?;
-        let facts = facts::of(&common, line).ok_or_else(unreadable)?;
+        let facts = match facts::at_once(line) {
+            Some((_, facts)) => facts,
+            None => {
+                let common: Common<'_> = serde_json::from_str(line).map_err(|_| unreadable())?;
+                facts::of(&common, line).ok_or_else(unreadable)?
+            }
+        };
         let mut holes = Vec::with_capacity(8);
         find(&text, &mut holes).ok_or_else(unreadable)?;
         Ok(Self {
@@ -136,6 +148,24 @@ impl Blank {
             fact
         })
     }
+}
+
+/// The canonical form of an entry written by serde_json: its members in order. Everything else is canonical as it is: names of
+/// inner members are declared in order, numbers are integers, text is escaped as RFC 8785 says.
+fn sorted(text: &[u8]) -> Option<Vec<u8>> {
+    let members = Members::of(text, 0..text.len())?;
+    let mut members = members.collect::<Option<Vec<_>>>()?;
+    members.sort_unstable_by_key(|(name, _)| *name);
+    let mut line = Vec::with_capacity(text.len());
+    for (name, value) in members {
+        line.push(if line.is_empty() { b'{' } else { b',' });
+        line.push(b'"');
+        line.extend_from_slice(name);
+        line.extend_from_slice(b"\":");
+        line.extend_from_slice(&text[value]);
+    }
+    line.push(b'}');
+    Some(line)
 }
 
 /// Finds the places in a canonical line that are open; nothing when it is none.

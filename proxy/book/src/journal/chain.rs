@@ -247,8 +247,15 @@ impl Chain {
         }
         let text =
             std::str::from_utf8(line).map_err(|_| Flaw::changed("the entry is not UTF-8"))?;
-        let common: Common<'_> = serde_json::from_str(text)
-            .map_err(|_| Flaw::changed("the line is not an entry in JSON"))?;
+        let (common, facts) = match facts::at_once(text) {
+            Some((common, facts)) => (common, Some(facts)),
+            None => {
+                let common: Common<'_> = serde_json::from_str(text)
+                    .map_err(|_| Flaw::changed("the line is not an entry in JSON"))?;
+                let facts = facts::of(&common, text);
+                (common, facts)
+            }
+        };
         let expected = self.next();
         if common.i != expected {
             return Err(Flaw::changed(format!(
@@ -261,7 +268,6 @@ impl Chain {
                 "its `prev` is not the hash of the entry before: one of the two was changed",
             ));
         }
-        let facts = facts::of(&common, text);
         let leaf = Leaf {
             understood: facts.is_some(),
             facts: facts.unwrap_or_default(),

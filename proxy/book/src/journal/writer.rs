@@ -2,6 +2,7 @@
 //! Refuses to go on after any failed write or sync.
 
 use std::fs::File;
+use std::path::Path;
 
 use crate::entry::{Draft, EntryError};
 use crate::error::{BookError, Damage};
@@ -13,7 +14,7 @@ use crate::journal::layout::Layout;
 use crate::journal::objects::{Objects, Sizes};
 use crate::journal::prepare::{Prepared, Preparer};
 use crate::journal::recover;
-use crate::journal::scan::{Place, Recent, Scan, Which};
+use crate::journal::scan::{Place, Recent, Scan, Tail, Which};
 use crate::journal::segment::{CP, SegmentLine};
 use crate::key::Hand;
 use crate::kinds::{Head, Outcome, Status};
@@ -158,7 +159,15 @@ impl Writer {
         &mut self,
         act: impl FnOnce(&mut Self) -> Result<T, BookError>,
     ) -> Result<T, BookError> {
-        let held = match self.lock.lock() {
+        let taken = match self.lock.try_lock() {
+            Ok(None) => {
+                self.look_ahead();
+                self.lock.lock()
+            }
+            Ok(Some(held)) => Ok(held),
+            Err(error) => Err(error),
+        };
+        let held = match taken {
             Ok(held) => held,
             Err(error) => {
                 self.poisoned = Some(error.to_string());
@@ -204,6 +213,34 @@ impl Writer {
         }))
     }
 
+    /// Reads and verifies what others have appended while one of them still holds the lock: that much less is to be read under
+    /// it. What can't be read now may be half written; under the lock it is judged.
+    fn look_ahead(&mut self) {
+        let path = self.layout.segment(self.first);
+        let grown = files::length(&self.journal, &path);
+        if !grown.is_ok_and(|length| length > self.place.offset) || self.check_end().is_err() {
+            return;
+        }
+        let before = (self.chain.clone(), self.place);
+        let mut recent = Recent::default();
+        match self.scan(&path, &mut recent) {
+            Ok(_) if recent.recovered => self.objects = None,
+            Ok(_) => {}
+            Err(_) => (self.chain, self.place) = before,
+        }
+    }
+
+    /// Reads on in the segment; answers what lies behind its last checkpoint.
+    fn scan(&mut self, path: &Path, recent: &mut Recent) -> Result<Option<Tail>, BookError> {
+        let scan = Scan {
+            file: &self.journal,
+            path,
+            threads: self.options.threads,
+            signatures: Which::Last,
+        };
+        scan.advance(&mut self.chain, &mut self.place, recent)
+    }
+
     /// Reads and verifies what other processes appended; sets aside what one of them left unfinished.
     pub(super) fn catch_up(&mut self) -> Result<Option<Recovery>, BookError> {
         loop {
@@ -220,13 +257,7 @@ impl Writer {
             self.check_end()?;
             let mut recent = Recent::default();
             if length > self.place.offset {
-                let scan = Scan {
-                    file: &self.journal,
-                    path: &path,
-                    threads: self.options.threads,
-                    signatures: Which::Last,
-                };
-                let tail = scan.advance(&mut self.chain, &mut self.place, &mut recent)?;
+                let tail = self.scan(&path, &mut recent)?;
                 if recent.recovered {
                     self.objects = None;
                 }

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use countersign_book::{BookError, Draft, Writer};
 
 pub use outage::Stopped;
-use queue::{Shared, Waiting, ended};
+use queue::{Shared, Told, Waiting, ended};
 use scribe::Scribe;
 
 /// How long a batched entry may wait for company before it is written.
@@ -111,7 +111,7 @@ impl Recorder {
         match self.push(drafts, bytes, when)? {
             None => Ok(()),
             Some(waiting) => match tokio::time::timeout(PATIENCE, waiting).await {
-                Ok(answer) => answer.unwrap_or_else(|_| Err(ended())),
+                Ok(told) => told.map_or_else(|_| Err(ended()), Told::answer),
                 Err(_) => Err(Stopped::new(
                     format!(
                         "the book did not take the entry within {} s: another process holds it",

@@ -19,9 +19,16 @@ const HURRY_BYTES: usize = 4 << 20;
 const WAIT_BYTES: usize = 32 << 20;
 
 /// The other end of an answer.
-pub(super) type Waiting = oneshot::Receiver<Answer>;
-type Waiter = oneshot::Sender<Answer>;
+pub(super) type Waiting = oneshot::Receiver<Told>;
+type Waiter = oneshot::Sender<Told>;
 type Answer = Result<(), Stopped>;
+
+/// An answer on its way. Who is told first tells the others, when it takes the answer or drops it: woken one by one from the
+/// writing thread, callers of one runtime would have it go to sleep and wake up for each of them.
+pub(super) struct Told {
+    answer: Answer,
+    others: VecDeque<Waiter>,
+}
 
 /// What handles and thread share.
 #[derive(Default)]
@@ -65,7 +72,7 @@ struct Item<T> {
 /// Who waits for a batch, and how many entries it has.
 #[derive(Default)]
 pub(super) struct Taken {
-    waiters: Vec<Waiter>,
+    waiters: VecDeque<Waiter>,
     pub(super) count: u64,
 }
 
@@ -156,7 +163,7 @@ impl Shared {
                     }
                     Err(error) => {
                         let answer = Err(refused(&error, count));
-                        item.waiter.map(|waiter| waiter.send(answer));
+                        tell(answer, item.waiter.into_iter().collect());
                     }
                 }
             }
@@ -310,10 +317,12 @@ impl State {
         let early = early.map(|item| (item.entries.len(), item.waiter));
         let queue = std::mem::take(&mut self.queue).into_iter();
         let queue = queue.map(|item| (item.entries.len(), item.waiter));
+        let mut waiters = VecDeque::new();
         for (count, waiter) in early.chain(queue) {
             self.missed += count as u64;
-            waiter.map(|waiter| waiter.send(Err(words.clone())));
+            waiters.extend(waiter);
         }
+        tell(Err(words.clone()), waiters);
         self.bytes = 0;
         self.due = None;
         self.hurry = false;
@@ -322,10 +331,37 @@ impl State {
 
 impl Taken {
     /// Answers everybody who waits for the batch.
-    pub(super) fn answer(self, answer: &Answer) {
-        for waiter in self.waiters {
+    pub(super) fn answer(self, answer: Answer) {
+        tell(answer, self.waiters);
+    }
+}
+
+impl Told {
+    /// The answer, also told to the others.
+    pub(super) fn answer(self) -> Answer {
+        self.answer.clone()
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        for waiter in std::mem::take(&mut self.others) {
             // Who does not wait any more needs no answer.
-            let _ = waiter.send(answer.clone());
+            let _ = waiter.send(Self {
+                answer: self.answer.clone(),
+                others: VecDeque::new(),
+            });
+        }
+    }
+}
+
+/// Tells the first who still waits; dropped there, the answer reaches the others.
+fn tell(answer: Answer, others: VecDeque<Waiter>) {
+    let mut told = Told { answer, others };
+    while let Some(first) = told.others.pop_front() {
+        match first.send(told) {
+            Ok(()) => return,
+            Err(back) => told = back,
         }
     }
 }

@@ -143,12 +143,12 @@ impl<'a> Scribe<'a> {
         let lost = taken.count;
         match result {
             Ok(_) => {
-                taken.answer(&Ok(()));
+                taken.answer(Ok(()));
                 self.shared.written.tell();
                 Ok(())
             }
             Err(error) => {
-                taken.answer(&Err(Stopped::from(&error)));
+                taken.answer(Err(Stopped::from(&error)));
                 if writer.poisoned().is_some() {
                     return Err(Failed { error, lost });
                 }

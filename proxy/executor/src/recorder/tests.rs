@@ -281,3 +281,43 @@ async fn b16_what_an_outage_takes_along_before_it_was_asked_for_is_counted_and_a
     assert_eq!(written(dir.path()), [1]);
     assert!(recorder.queue(entry(4), 0).is_err());
 }
+
+#[tokio::test]
+async fn b17_who_gives_up_waiting_keeps_nobody_else_of_the_batch_waiting() {
+    let dir = book();
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let path = dir.path().join("book");
+    let open = move || {
+        let _ = wait.recv();
+        Writer::open(
+            &path,
+            Signer::from_seed([1; 32]),
+            VaultKey::from_bytes([2; 32]),
+            sources(),
+            WriterOptions::new("test"),
+        )
+    };
+    let recorder = Recorder::start("test", open, |_| true, Box::new(|_| Vec::new())).unwrap();
+    let submit = |by| {
+        let recorder = recorder.clone();
+        async move { recorder.submit(entry(by), 0, When::Durable).await }
+    };
+    // The first and the third hand their entries over and go away, before the answer and with it.
+    assert!(
+        tokio::time::timeout(Duration::ZERO, submit(0))
+            .await
+            .is_err()
+    );
+    let second = tokio::spawn(submit(1));
+    tokio::task::yield_now().await;
+    let third = tokio::spawn(submit(2));
+    let others: Vec<_> = (3..40).map(|by| tokio::spawn(submit(by))).collect();
+    tokio::task::yield_now().await;
+    third.abort();
+    go.send(()).unwrap();
+    second.await.unwrap().unwrap();
+    for other in others {
+        other.await.unwrap().unwrap();
+    }
+    assert_eq!(written(dir.path()), (0..40).collect::<Vec<_>>());
+}
