@@ -8,22 +8,24 @@ use countersign_book::{
     HeadListener, Payloads, Pin, Signer, Sources, VaultKey, Writer, WriterOptions,
 };
 use countersign_gate::key::Pepper;
+use countersign_gate::paths::Holding;
 use jiff::Timestamp;
 
 use crate::derived::Derived;
 use crate::disk;
+use crate::files::Disk;
 use crate::folder::Folder;
 use crate::pin::{self, Pinner};
 use crate::problem::Problem;
 use crate::recorder::Recorder;
 use crate::recorder::liveness::{Process, is_alive};
 use crate::recorder::port::BookPort;
-use crate::secrets::{self, Interaction, RunSecrets, Secret, fetch};
+use crate::secrets::{self, Interaction, PASSPHRASE_FILE, RunSecrets, Secret, fetch};
 use crate::settings::{self, Name, Settings, State};
 use crate::signing;
 use crate::store::{Seal, Serving, SharedStore};
 
-use super::book;
+use super::{book, holdings};
 
 /// Bytes of the longest payload kept in the vault.
 const KEEP_LIMIT: u64 = 1 << 20;
@@ -42,6 +44,8 @@ pub struct Opened {
     pinner: Pinner,
     derived: Derived,
     pepper: Pepper,
+    disk: Disk,
+    holdings: Vec<Holding>,
     key: Option<Secret>,
     values: Vec<(String, Secret)>,
     _process: Arc<Process>,
@@ -116,6 +120,8 @@ impl Opened {
             pinner,
             derived,
             pepper: Pepper::new(*pepper),
+            disk: Disk::of_this_user(),
+            holdings: holdings(folder, std::env::var_os(PASSPHRASE_FILE)),
             key,
             values,
             _process: process,
@@ -145,6 +151,16 @@ impl Opened {
     /// The secret agents' keys are hashed under.
     pub fn pepper(&self) -> &Pepper {
         &self.pepper
+    }
+
+    /// This machine's disk, for where paths lead.
+    pub fn disk(&self) -> &Disk {
+        &self.disk
+    }
+
+    /// What no tool may touch.
+    pub fn holdings(&self) -> &[Holding] {
+        &self.holdings
     }
 
     /// The text of the agent's key, where the secret store has one.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use countersign_book::{self as book, Count, Draft, Field, Payload};
 use countersign_gate::ports::{self as gate, Pending};
+use countersign_gate::turn::What;
 
-use super::{Recorder, Stopped, When};
+use super::{Recorder, Stopped, When, turns};
 
 /// Longest self-description of a client, request id or reason kept in an entry, in bytes.
 const TEXT: usize = 256;
@@ -33,7 +34,12 @@ impl gate::Book for BookPort {
     fn note(&self, note: gate::Note) -> Pending<'_, Result<(), gate::BookError>> {
         Box::pin(async move {
             let when = when(note.durability);
-            let mut drafts = Vec::with_capacity(2 + note.decisions.len());
+            let mut drafts = Vec::with_capacity(2 + note.decisions.len() + note.turns.len());
+            let (failed, moved): (Vec<_>, Vec<_>) = note
+                .turns
+                .into_iter()
+                .partition(|fact| fact.what == What::Failed);
+            drafts.extend(moved.iter().map(turns::draft));
             let id = call_id(&note.call.call_id)?;
             let (call, mut bytes) = call(note.call, id.clone(), &self.process);
             drafts.push(call);
@@ -42,6 +48,7 @@ impl gate::Book for BookPort {
                     .into_iter()
                     .map(|decision| self::decision(decision, id.clone())),
             );
+            drafts.extend(failed.iter().map(turns::draft));
             if let Some(outcome) = note.outcome {
                 let (outcome, more) = self::outcome(outcome, id);
                 bytes += more;
@@ -109,7 +116,7 @@ fn call(note: gate::CallNote, id: book::CallId, process: &str) -> (Draft, usize)
             .as_ref()
             .map(|person| person.session.to_string()),
         tool: note.tool,
-        turn: None,
+        turn: note.turn.map(Count),
         via: note
             .person
             .map_or_else(|| note.via.to_owned(), |person| cut(person.via.to_string())),
@@ -127,8 +134,8 @@ fn call(note: gate::CallNote, id: book::CallId, process: &str) -> (Draft, usize)
 
 fn decision(note: gate::DecisionNote, id: book::CallId) -> Draft {
     Draft::new(book::Decision {
-        aim: note.aim.map(cut),
-        bounds: None,
+        aim: note.aim.map(|aim| cut(book::hide_secrets(&aim))),
+        bounds: turns::bounds(&note.bounds),
         call: id,
         decision: match note.verdict {
             gate::Verdict::Allow => book::DecisionVerdict::Allow,
