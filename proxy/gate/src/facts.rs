@@ -11,6 +11,8 @@ use countersign_permission::{
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
 
+use crate::paths::Declared;
+use crate::policy::Policy;
 use crate::price::{Cost, MAX_FORMULA_PRICE};
 use crate::rate::{BucketSize, Buckets};
 use crate::request::Audience;
@@ -107,6 +109,8 @@ pub struct ServerFacts {
     pub name: Arc<str>,
     /// Its switch.
     pub enabled: bool,
+    /// The absolute folder it runs in: where it takes relative paths from. `None` where that is not known.
+    pub cwd: Option<String>,
     /// Settings by tool name, exactly as the server names it.
     pub tools: BTreeMap<String, ToolSettings>,
 }
@@ -124,8 +128,8 @@ pub struct ToolSettings {
     pub danger: Danger,
     /// Who must say yes to a dangerous call.
     pub approval: Approval,
-    /// Pointers of arguments declared to be paths.
-    pub paths: Vec<String>,
+    /// The arguments that are paths or commands, and what the tool does there. None: every text may be a path.
+    pub paths: Vec<Declared>,
     /// How a call is previewed; `None`: by its arguments alone.
     pub preview: Option<Preview>,
     /// How often.
@@ -230,8 +234,12 @@ pub struct AgentFacts {
     pub mode: Mode,
     /// Whether every write of it is queued.
     pub requires_approval: bool,
-    /// Whether it has a `write_policy`.
-    pub has_write_policy: bool,
+    /// The absolute folder it works in, where executor.json names one.
+    pub workspace: Option<String>,
+    /// Where it may write below its workspace; `None`: its writes are not bounded.
+    pub write_policy: Option<Arc<Policy>>,
+    /// After how many idle minutes a turn without a strike ends; 0 never.
+    pub turn_idle_minutes: u32,
     /// The candidate permission; judged by [`countersign_permission::in_force`] at each request.
     pub permission: Option<Arc<Permission>>,
 }

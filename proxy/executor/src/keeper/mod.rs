@@ -2,6 +2,7 @@
 //! Owns when each of them is looked at; has no rule of its own.
 
 mod book;
+mod holdings;
 mod opened;
 pub mod owed;
 mod queue;
@@ -28,6 +29,7 @@ use crate::relay::gatekeeper::{
 };
 use crate::settings::{Name, Pages, State, Watch, may_use};
 
+pub use holdings::{APP, holdings};
 pub use opened::{Opened, sources};
 use shelf::{Judged, Shelf};
 
@@ -370,6 +372,9 @@ fn ports<'a>(opened: &'a Opened, judged: &'a Judged, upstream: &'a dyn Upstream)
         clock: &SystemClock,
         random: &ids::SystemRandom,
         pepper: opened.pepper(),
+        files: opened.disk(),
+        holdings: opened.holdings(),
+        turns: &opened.store().state,
     }
 }
 

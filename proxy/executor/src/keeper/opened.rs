@@ -8,10 +8,12 @@ use countersign_book::{
     BookError, HeadListener, Payloads, Pin, Signer, Sources, VaultKey, Writer, WriterOptions,
 };
 use countersign_gate::key::Pepper;
+use countersign_gate::paths::Holding;
 use jiff::Timestamp;
 
 use crate::derived::Derived;
 use crate::disk;
+use crate::files::Disk;
 use crate::folder::Folder;
 use crate::pin::{self, Pinner};
 use crate::problem::Problem;
@@ -19,13 +21,13 @@ use crate::recorder::Recorder;
 use crate::recorder::decisions::Decisions;
 use crate::recorder::liveness::{Process, is_alive};
 use crate::recorder::port::BookPort;
-use crate::secrets::{self, Interaction, RunSecrets, Secret, fetch};
+use crate::secrets::{self, Interaction, PASSPHRASE_FILE, RunSecrets, Secret, fetch};
 use crate::settings::{self, Name, Settings, State};
 use crate::signing;
 use crate::store::{Seal, Serving, SharedStore};
 
-use super::book;
 use super::upkeep::Upkeep;
+use super::{book, holdings};
 
 /// Bytes of the longest payload kept in the vault.
 const KEEP_LIMIT: u64 = 1 << 20;
@@ -47,6 +49,8 @@ pub struct Opened {
     derived: Derived,
     upkeep: Upkeep,
     pepper: Pepper,
+    disk: Disk,
+    holdings: Vec<Holding>,
     key: Option<Secret>,
     values: Vec<(String, Secret)>,
     _process: Arc<Process>,
@@ -130,6 +134,8 @@ impl Opened {
             derived,
             upkeep,
             pepper: Pepper::new(*pepper),
+            disk: Disk::of_this_user(),
+            holdings: holdings(folder, std::env::var_os(PASSPHRASE_FILE)),
             key,
             values,
             _process: process,
@@ -159,6 +165,16 @@ impl Opened {
     /// The secret agents' keys are hashed under.
     pub fn pepper(&self) -> &Pepper {
         &self.pepper
+    }
+
+    /// This machine's disk, for where paths lead.
+    pub fn disk(&self) -> &Disk {
+        &self.disk
+    }
+
+    /// What no tool may touch.
+    pub fn holdings(&self) -> &[Holding] {
+        &self.holdings
     }
 
     /// The text of the agent's key, where the secret store has one.

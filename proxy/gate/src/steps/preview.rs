@@ -65,7 +65,7 @@ pub(super) async fn preview(
     subject: &Subject,
     tool: &Tool,
 ) -> Result<Previewed, Refusal> {
-    let arguments = object(subject.sent.as_deref());
+    let arguments = object(subject.forwarded().map(|sent| &**sent));
     match &tool.settings.preview {
         None => Ok(document(tool, arguments, "arguments_only", &[], None)),
         Some(Preview::Argument { pointer, value }) => {
@@ -106,7 +106,7 @@ async fn current(
     tool: &Tool,
     read: &PreviewRead,
 ) -> Result<Current<'static>, Refusal> {
-    let arguments = object(subject.sent.as_deref());
+    let arguments = object(subject.forwarded().map(|sent| &**sent));
     let filled: Bytes = recipe::filled(&read.arguments, arguments).into();
     let what = |filled: &Bytes| (read.tool.as_str(), filled.clone());
     let call = sub_call(ports, base, &subject.who, tool, what(&filled))?;
