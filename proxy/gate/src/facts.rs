@@ -11,6 +11,8 @@ use countersign_permission::{
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
 
+use crate::paths::Declared;
+use crate::policy::Policy;
 use crate::price::{Cost, MAX_FORMULA_PRICE};
 use crate::rate::{BucketSize, Buckets};
 use crate::request::Audience;
@@ -107,6 +109,8 @@ pub struct ServerFacts {
     pub name: Arc<str>,
     /// Its switch.
     pub enabled: bool,
+    /// The absolute folder it runs in: where it takes relative paths from. `None` where that is not known.
+    pub cwd: Option<String>,
     /// Settings by tool name, exactly as the server names it.
     pub tools: BTreeMap<String, ToolSettings>,
 }
@@ -124,8 +128,8 @@ pub struct ToolSettings {
     pub danger: Danger,
     /// Who must say yes to a dangerous call.
     pub approval: Approval,
-    /// Pointers of arguments declared to be paths.
-    pub paths: Vec<String>,
+    /// The arguments that are paths or commands, and what the tool does there. None: every text may be a path.
+    pub paths: Vec<Declared>,
     /// How a call is previewed; `None`: by its arguments alone.
     pub preview: Option<Preview>,
     /// How often.
@@ -172,12 +176,19 @@ pub enum Preview {
 }
 
 /// One read of a preview.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct PreviewRead {
     /// The read tool, as the server names it.
     pub tool: String,
-    /// Its arguments; `{"from": "/pointer"}` stands for the call's own value there, and for nothing where the call has none.
+    /// Its arguments; `{"from": "/pointer"}` stands for the call's own value there, and for nothing where the call has none. With `*` in
+    /// the pointer it stands for the list of all values there.
     pub arguments: Map<String, Value>,
+    /// The read belongs to calls that have a value at this pointer, and to no others. Where no read is left, the arguments are shown.
+    pub when: Option<String>,
+    /// Members of the JSON document in its answer (`*`: every element of a list) that change without meaning: no part of the fingerprint.
+    pub ignore: Vec<String>,
+    /// Where in the JSON document in its answer the text is that is compared; the whole text of the answer where absent.
+    pub text: Option<String>,
 }
 
 /// Default of [`ToolSettings::max_bytes`].
@@ -223,8 +234,12 @@ pub struct AgentFacts {
     pub mode: Mode,
     /// Whether every write of it is queued.
     pub requires_approval: bool,
-    /// Whether it has a `write_policy`.
-    pub has_write_policy: bool,
+    /// The absolute folder it works in, where executor.json names one.
+    pub workspace: Option<String>,
+    /// Where it may write below its workspace; `None`: its writes are not bounded.
+    pub write_policy: Option<Arc<Policy>>,
+    /// After how many idle minutes a turn without a strike ends; 0 never.
+    pub turn_idle_minutes: u32,
     /// The candidate permission; judged by [`countersign_permission::in_force`] at each request.
     pub permission: Option<Arc<Permission>>,
 }

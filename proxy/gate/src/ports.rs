@@ -10,6 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use countersign_permission::{CallLimits, Hash};
 use jiff::Timestamp;
+use serde_json::{Map, Value};
 
 use crate::approval::Approval;
 use crate::bound::Bound;
@@ -17,9 +18,11 @@ use crate::catalog::Tool;
 use crate::confirmation::Confirmation;
 use crate::idempotency::Twin;
 use crate::key::{KeyMac, Pepper};
+use crate::paths::{Files, Holding};
 use crate::rate::{BucketId, BucketSize, Charged};
 use crate::refusal::Code;
 use crate::steps::Cleared;
+use crate::turn::{TurnFact, Turns};
 
 /// A boxed future, as every port returns.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -45,6 +48,12 @@ pub struct Ports<'a> {
     pub random: &'a dyn Random,
     /// The secret agents' keys are hashed under.
     pub pepper: &'a Pepper,
+    /// The disk, for where paths lead.
+    pub files: &'a dyn Files,
+    /// What no tool may touch.
+    pub holdings: &'a [Holding],
+    /// Agents' turns.
+    pub turns: &'a dyn Turns,
 }
 
 /// Random bytes, for ids and codes.
@@ -302,6 +311,8 @@ pub enum Durability {
 pub struct Note {
     /// The call.
     pub call: CallNote,
+    /// What happened to the agent's turn, in order: what opened or closed one stands before the call, what failed one after its decisions.
+    pub turns: Vec<TurnFact>,
     /// Decisions, in order.
     pub decisions: Vec<DecisionNote>,
     /// The outcome of a call that is refused or finished early, in the same batch, last.
@@ -345,6 +356,8 @@ pub struct CallNote {
     pub links: Links,
     /// The longest list directly in the arguments, unclamped.
     pub rows: u64,
+    /// The agent's turn, from step 8 on.
+    pub turn: Option<u64>,
     /// The arguments as received, without the control fields of a call that was valid; `None` where there were none (missing),
     /// `null` as its text.
     pub received: Option<Bytes>,
@@ -361,10 +374,12 @@ pub struct DecisionNote {
     pub rule: String,
     /// What was decided.
     pub verdict: Verdict,
-    /// The policy it was decided by (permission document).
+    /// The policy it was decided by (permission document, write policy).
     pub policy: Option<Hash>,
-    /// What it was about: a JSON Pointer, a limit in words.
+    /// What it was about: a JSON Pointer, a limit in words, a path as the call named it.
     pub aim: Option<String>,
+    /// What a write policy looked at: members of [`crate::policy::FACTS`]; empty where none did.
+    pub bounds: Map<String, Value>,
 }
 
 /// A decision.

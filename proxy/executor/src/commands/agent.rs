@@ -116,7 +116,7 @@ fn add(context: &Context, args: &AddArgs) -> Result<Report, Problem> {
         revoked_at: None,
     };
     state.add_key(&prefix, &record, now)?;
-    change(context, "agent add", |map| {
+    change(context, &format!("agent add {}", args.name), |map| {
         let agents = object(map, "agents")?;
         refuse_existing(agents.contains_key(args.name.as_str()), &args.name)?;
         agents.insert(args.name.to_string(), Value::Object(entry(args, &prefix)));
@@ -291,7 +291,7 @@ fn revoke(context: &Context, name: &Name) -> Result<Report, Problem> {
         )),
         Ok(settings) => {
             if settings.agent(name.as_str()).is_some() {
-                change(context, "agent revoke", |map| {
+                change(context, &format!("agent revoke {name}"), |map| {
                     object(map, "agents")?.shift_remove(name.as_str());
                     Ok(())
                 })?;

@@ -2,11 +2,13 @@
 //! Owns when each of them is looked at; has no rule of its own.
 
 mod book;
+mod holdings;
 mod opened;
 pub mod owed;
 mod pulse;
 mod queue;
 mod shelf;
+pub mod upkeep;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -28,6 +30,7 @@ use crate::relay::gatekeeper::{
 };
 use crate::settings::{Name, Pages, State, Watch, may_use};
 
+pub use holdings::{APP, holdings};
 pub use opened::{Opened, sources};
 use pulse::Pulsing;
 use shelf::{Judged, Shelf};
@@ -371,6 +374,9 @@ fn ports<'a>(opened: &'a Opened, judged: &'a Judged, upstream: &'a dyn Upstream)
         clock: &SystemClock,
         random: &ids::SystemRandom,
         pepper: opened.pepper(),
+        files: opened.disk(),
+        holdings: opened.holdings(),
+        turns: &opened.store().state,
     }
 }
 

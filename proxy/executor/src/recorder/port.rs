@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use countersign_book::{self as book, Count, Draft, Field, Payload};
 use countersign_gate::ports::{self as gate, Pending};
+use countersign_gate::turn::What;
 
 use super::decisions::Decisions;
-use super::{Recorder, Stopped, When};
+use super::{Recorder, Stopped, When, turns};
 
 /// Longest self-description of a client, request id or reason kept in an entry, in bytes.
 const TEXT: usize = 256;
@@ -50,8 +51,13 @@ impl gate::Book for BookPort {
                 }
                 _ => None,
             };
-            let mut drafts = Vec::with_capacity(2 + note.decisions.len());
+            let mut drafts = Vec::with_capacity(2 + note.decisions.len() + note.turns.len());
+            let (failed, moved): (Vec<_>, Vec<_>) = note
+                .turns
+                .into_iter()
+                .partition(|fact| fact.what == What::Failed);
             drafts.extend(ahead.iter().flat_map(|ahead| ahead.drafts.clone()));
+            drafts.extend(moved.iter().map(turns::draft));
             let id = call_id(&note.call.call_id)?;
             let (call, mut bytes) = call(note.call, id.clone(), &self.process);
             drafts.push(call);
@@ -60,6 +66,7 @@ impl gate::Book for BookPort {
                     .into_iter()
                     .map(|decision| self::decision(decision, id.clone())),
             );
+            drafts.extend(failed.iter().map(turns::draft));
             if let Some(outcome) = note.outcome {
                 let (outcome, more) = self::outcome(outcome, id);
                 bytes += more;
@@ -131,7 +138,7 @@ fn call(note: gate::CallNote, id: book::CallId, process: &str) -> (Draft, usize)
             .as_ref()
             .map(|person| person.session.to_string()),
         tool: note.tool,
-        turn: None,
+        turn: note.turn.map(Count),
         via: note
             .person
             .map_or_else(|| note.via.to_owned(), |person| cut(person.via.to_string())),
@@ -149,8 +156,8 @@ fn call(note: gate::CallNote, id: book::CallId, process: &str) -> (Draft, usize)
 
 fn decision(note: gate::DecisionNote, id: book::CallId) -> Draft {
     Draft::new(book::Decision {
-        aim: note.aim.map(cut),
-        bounds: None,
+        aim: note.aim.map(|aim| cut(book::hide_secrets(&aim))),
+        bounds: turns::bounds(&note.bounds),
         call: id,
         decision: match note.verdict {
             gate::Verdict::Allow => book::DecisionVerdict::Allow,

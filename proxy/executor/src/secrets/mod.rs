@@ -22,7 +22,7 @@ pub use error::SecretsError;
 pub use file::{FileStore, KdfParams};
 pub use keychain::Keychain;
 pub use memory::MemoryStore;
-pub use passphrase::{Passphrase, PassphraseSource};
+pub use passphrase::{PASSPHRASE_FILE, Passphrase, PassphraseSource};
 pub use run::{RunSecrets, fetch};
 
 /// A place for secrets. Every call may block for up to some seconds; none waits for a person.

@@ -25,6 +25,9 @@ pub enum PassphraseSource {
     Prompt,
 }
 
+/// The variable that names the file with the passphrase.
+pub const PASSPHRASE_FILE: &str = "COUNTERSIGN_PASSPHRASE_FILE";
+
 const LONGEST: u64 = 4096;
 
 impl PassphraseSource {
@@ -33,7 +36,7 @@ impl PassphraseSource {
         // A prompt uses the terminal itself, so it works while standard input is a pipe.
         let terminal = std::io::stdin().is_terminal() || std::io::stderr().is_terminal();
         PassphraseSource::choose(
-            env::var_os("COUNTERSIGN_PASSPHRASE_FILE"),
+            env::var_os(PASSPHRASE_FILE),
             env::var_os("COUNTERSIGN_PASSPHRASE_FD"),
             if terminal {
                 interaction

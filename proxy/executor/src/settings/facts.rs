@@ -7,15 +7,19 @@ use countersign_gate::facts::{
     AgentFacts, DisabledList, ExecutorFacts, Facts, FactsError, FirstSeen, Parts, Preview,
     PreviewRead, ServerFacts, ToolSettings,
 };
+use countersign_gate::paths::{self, Declared};
 use countersign_gate::price;
 use countersign_gate::rate::{BucketSize, Buckets};
 use countersign_permission as terms;
 use jiff::SignedDuration;
 use serde_json::Value;
 
-use super::checked::{Agent, Server, Settings};
+use super::checked::{Agent, Launch, Server, Settings};
 use super::file::{BucketEntry, BucketsEntry};
-use super::tool::{Approval, Audience, Cost, Danger, Kind, PreviewEntry, ToolEntry, Validation};
+use super::policy::write_policy;
+use super::tool::{
+    Approval, Audience, Cost, Danger, Effect, Kind, PathEntry, PreviewEntry, ToolEntry, Validation,
+};
 use super::watch::{Snapshot, State};
 
 /// Why settings are no facts for the gate.
@@ -31,6 +35,14 @@ pub enum NoFacts {
         member: String,
         /// What is wrong.
         error: terms::LimitError,
+    },
+    /// A write policy can't be read.
+    #[error("{member}: {words}")]
+    Policy {
+        /// Its member.
+        member: String,
+        /// What is wrong.
+        words: String,
     },
     /// The development permission has no canonical form.
     #[error("the permission of agent `{agent}` can't be made: {error}")]
@@ -166,7 +178,7 @@ pub fn tool_settings(server: &Server, tool: &str) -> Result<ToolSettings, NoFact
             .paths
             .unwrap_or_default()
             .into_iter()
-            .map(|path| path.pointer)
+            .map(declared)
             .collect(),
         preview: entry.preview.map(preview),
         limits: terms::CallLimits {
@@ -211,11 +223,41 @@ fn preview(entry: PreviewEntry) -> Preview {
                 .map(|read| PreviewRead {
                     tool: read.tool,
                     arguments: read.arguments,
+                    when: read.when,
+                    ignore: read.ignore,
+                    text: read.text,
                 })
                 .collect(),
             new: entry.diff.map(|diff| diff.new),
         },
     }
+}
+
+fn declared(path: PathEntry) -> Declared {
+    Declared {
+        pointer: path.pointer,
+        effect: match path.effect {
+            Effect::Read => paths::Effect::Read,
+            Effect::Create => paths::Effect::Create,
+            Effect::Write => paths::Effect::Write,
+            Effect::Command => paths::Effect::Command,
+            Effect::Folder => paths::Effect::Folder,
+        },
+    }
+}
+
+/// The absolute folder a server that we start runs in; one over HTTP has none here. Where the entry names none it is this process's own.
+fn working_folder(server: &Server) -> Option<String> {
+    let Launch::Child { cwd, .. } = &server.launch else {
+        return None;
+    };
+    let here = std::env::current_dir().ok();
+    let folder = match (cwd, here) {
+        (Some(cwd), Some(here)) => here.join(cwd),
+        (Some(cwd), None) => cwd.into(),
+        (None, here) => here?,
+    };
+    folder.into_os_string().into_string().ok()
 }
 
 fn server_facts(server: &Server) -> Result<ServerFacts, NoFacts> {
@@ -226,6 +268,7 @@ fn server_facts(server: &Server) -> Result<ServerFacts, NoFacts> {
     Ok(ServerFacts {
         name: server.name.as_str().into(),
         enabled: server.entry.enabled.0,
+        cwd: working_folder(server),
         tools,
     })
 }
@@ -266,6 +309,14 @@ fn agent_facts(
     } else {
         None
     };
+    let policy = agent.entry.write_policy.as_ref();
+    let policy = policy
+        .map(|entry| write_policy(entry, agent.entry.workspace.as_deref()))
+        .transpose()
+        .map_err(|(member, words)| NoFacts::Policy {
+            member: format!("agents.{}.{member}", agent.name),
+            words,
+        })?;
     Ok(AgentFacts {
         name: agent.name.to_string(),
         key_prefix: agent.entry.key.clone(),
@@ -273,7 +324,9 @@ fn agent_facts(
         expires_at: agent.expires_at,
         mode,
         requires_approval: agent.entry.requires_approval,
-        has_write_policy: agent.entry.write_policy.is_some(),
+        workspace: agent.entry.workspace.clone(),
+        write_policy: policy.map(Arc::new),
+        turn_idle_minutes: agent.entry.turn_idle_minutes,
         permission,
     })
 }
@@ -363,7 +416,7 @@ mod tests {
             "the preset the entry names counts"
         );
         let agent = &made.agents["claude-desktop"];
-        assert!(agent.has_write_policy);
+        assert!(agent.write_policy.is_some() && agent.workspace.is_some());
         assert!(
             agent.permission.is_none(),
             "without development nothing is granted"

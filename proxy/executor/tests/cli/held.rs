@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{World, private};
 
 /// An executor over the demo server, whose notes lie in a folder; `change` edits executor.json.
-fn house(change: impl FnOnce(&mut Value)) -> World {
+pub(super) fn house(change: impl FnOnce(&mut Value)) -> World {
     let world = World::new();
     std::fs::create_dir(world.notes()).unwrap();
     let program = env!("CARGO_BIN_EXE_countersign");
@@ -43,7 +43,7 @@ impl World {
         std::fs::write(self.notes().join("a.txt"), text).unwrap();
     }
 
-    fn client(&self) -> Client {
+    pub(super) fn client(&self) -> Client {
         self.client_with(&[])
     }
 

@@ -18,6 +18,7 @@ fn server(tools: &[(&str, ToolSettings)]) -> ServerFacts {
     ServerFacts {
         name: "files".into(),
         enabled: true,
+        cwd: None,
         tools,
     }
 }

@@ -4,11 +4,13 @@
 mod canonical;
 mod edit;
 mod number;
+mod replace;
 mod scan;
 mod walk;
 
 pub use canonical::{canonical, canonical_into};
 pub use edit::{Change, edit, one_line};
 pub use number::{is_exact, is_whole, numbers};
+pub use replace::replace;
 pub use scan::{Fault, FaultKind, Kind, Lone, MAX_DEPTH, check, check_with};
 pub use walk::{Elements, Member, Members, at_pointer, decode, elements, member, members};

@@ -17,7 +17,7 @@ pub(crate) use place::steps as steps_of;
 pub use place::{Place, Step, Written, fold};
 pub use port::{Below, FileId, Files, Found, Look, LookError, Style};
 pub(crate) use protect::Eyes;
-pub use protect::{Closed, EXECUTOR_CLOSED, Holding, Protect, Reaches, Trespass};
+pub use protect::{Closed, EXECUTOR_CLOSED, Holding, PROTECT_GATE, Protect, Reaches, Trespass};
 pub use resolve::{MAX_LINKS, ResolveError, Resolved, resolve};
 pub use spelling::{Readings, Unclear, readings};
 

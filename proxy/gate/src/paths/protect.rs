@@ -1,7 +1,7 @@
 //! Step 7, protect: the executor's own files are written by no tool, and what holds its secrets, vault and store is read by none,
 //! whatever the mode. Judges paths and commands; the agent's own policy is step 8's.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::declared::{Declared, Effect, pick, strings};
 use super::place::{Place, Written, fold};
@@ -9,6 +9,7 @@ use super::port::{FileId, Files, Found, Style};
 use super::resolve::{Resolved, resolve};
 use super::spelling::{Unclear, readings};
 use crate::json;
+use crate::ports::{DecisionNote, Verdict};
 use crate::refusal::{Code, Refusal};
 use crate::shell::{self, Command};
 
@@ -43,6 +44,9 @@ pub const EXECUTOR_CLOSED: [&str; 7] = [
     "run",
     "backups",
 ];
+
+/// The gate of decisions that keep the executor's own files.
+pub const PROTECT_GATE: &str = "evidence_protection";
 
 /// Entries looked through for a second name of a file before it counts as ours.
 const MOST_NAMES: usize = 100_000;
@@ -167,6 +171,24 @@ impl Trespass {
             .with("rule", "evidence_protection".into())
             .with("pointer", self.pointer.clone().into())
             .with("path", Value::from(shown))
+    }
+
+    /// The `decision` entry. Not a strike, and never in `write_denials`.
+    #[must_use]
+    pub fn note(&self) -> DecisionNote {
+        let rule = match &self.reaches {
+            Reaches::Holding(_) => "protected_path",
+            Reaches::Process => "process_files",
+            Reaches::Unknown(_) => "path_not_inspectable",
+        };
+        DecisionNote {
+            gate: PROTECT_GATE,
+            rule: rule.to_string(),
+            verdict: Verdict::Deny,
+            policy: None,
+            aim: Some(super::shown(&self.written)),
+            bounds: Map::new(),
+        }
     }
 }
 

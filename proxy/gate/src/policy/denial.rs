@@ -4,6 +4,7 @@ use countersign_permission::Hash;
 use serde_json::{Map, Value};
 
 use super::document::Policy;
+use super::judge::{Judge, Judged};
 use crate::paths::shown_up_to;
 use crate::ports::{DecisionNote, Verdict};
 use crate::refusal::{Code, Refusal};
@@ -95,6 +96,33 @@ pub enum Reason {
         /// Why it could not be let through, the end of a sentence.
         why: &'static str,
     },
+}
+
+/// What is recorded of a call that is allowed: members of [`FACTS`], the first path and further ones as named.
+pub(crate) fn allowed_facts(judge: &Judge<'_>, judged: &[Judged]) -> Map<String, Value> {
+    let first = judged.first();
+    let texts = [
+        ("policy_id", Some(judge.policy.id())),
+        ("tool", Some(judge.tool)),
+        ("requested_path", first.map(|path| path.requested.as_str())),
+        (
+            "normalized_path",
+            first.map(|path| path.normalized.as_str()),
+        ),
+    ];
+    let mut facts: Map<String, Value> = texts
+        .into_iter()
+        .filter_map(|(name, text)| Some((name.to_string(), shown_up_to(text?, LONGEST).into())))
+        .collect();
+    facts.insert("policy_version".to_string(), 1.into());
+    let others = judged.iter().skip(1).take(MOST_OTHERS);
+    let others: Vec<String> = others
+        .map(|path| shown_up_to(&path.requested, LONGEST))
+        .collect();
+    if !others.is_empty() {
+        facts.insert("other_paths".to_string(), others.into());
+    }
+    facts
 }
 
 impl Denial {
@@ -228,6 +256,7 @@ impl Denial {
             verdict: Verdict::Deny,
             policy: Some(self.policy_hash),
             aim: Some(shown_up_to(self.aim(), LONGEST)),
+            bounds: self.facts(),
         }
     }
 

@@ -10,6 +10,7 @@ mod target;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use denial::allowed_facts;
 pub use denial::{Denial, FACTS, GATE, Reason, STRIKE};
 pub use document::{
     DEFAULT_PREFIXES, IMPLICIT_DENIES, MOST_COMMANDS, MOST_RULES, NotWithin, Policy, PolicyFault,

@@ -18,6 +18,7 @@ use crate::ports::{DecisionNote, Ended as CallEnd, Links, Purpose, Ran as RunEnd
 use crate::rate::{BucketId, RateState};
 use crate::refusal::Refusal;
 use crate::request::{ReadMethod, Request};
+use crate::turn::TurnFact;
 
 /// One request at one stage.
 #[derive(Debug)]
@@ -247,8 +248,15 @@ pub(super) struct Subject {
     pub kind: Kind,
     pub rows: u64,
     pub received: Option<Bytes>,
-    /// What is sent; the same bytes as received where nothing was taken out.
+    /// The arguments without control fields: what keys, codes and approvals are bound to; the same bytes as received where nothing was
+    /// taken out.
     pub sent: Option<Bytes>,
+    /// What is sent instead where step 8 wrote paths out as it judged them.
+    pub rewritten: Option<Bytes>,
+    /// The agent's turn, from step 8 on.
+    pub turn: Option<u64>,
+    /// What happened to that turn, for the record.
+    pub moved: Vec<TurnFact>,
     /// What its outcome is tied to, should it end here.
     pub links: Links,
 }
@@ -280,6 +288,7 @@ pub(super) enum How {
         refusal: Refusal,
         subject: Box<Subject>,
         decisions: Vec<DecisionNote>,
+        denial: Denied,
     },
     /// Refused because an entry could not be written, or after one was.
     Plain { refusal: Refusal },
@@ -296,6 +305,17 @@ pub(super) enum How {
     Own { finished: Finished },
     /// A stored answer again; nothing is owed.
     Replayed { outcome: Outcome },
+}
+
+/// The decision that a refusal is recorded by.
+#[derive(Debug)]
+pub(super) enum Denied {
+    /// As the refusal says it.
+    Plain,
+    /// This one.
+    As(Box<DecisionNote>),
+    /// None: nothing was decided about a call that is malformed.
+    Malformed,
 }
 
 impl Call<Arrived> {
@@ -333,6 +353,11 @@ impl Call<Shaped> {
 }
 
 impl Subject {
+    /// The arguments that are sent.
+    pub fn forwarded(&self) -> Option<&Bytes> {
+        self.rewritten.as_ref().or(self.sent.as_ref())
+    }
+
     /// The caller as [`Bound::actor`] names them.
     pub fn actor(&self) -> Arc<str> {
         match &self.who {
@@ -362,12 +387,24 @@ impl Base {
         subject: Subject,
         decisions: Vec<DecisionNote>,
     ) -> Ended {
+        self.denied(refusal, subject, decisions, Denied::Plain)
+    }
+
+    /// The same with the decision it is recorded by.
+    pub fn denied(
+        self,
+        refusal: Refusal,
+        subject: Subject,
+        decisions: Vec<DecisionNote>,
+        denial: Denied,
+    ) -> Ended {
         Ended {
             base: self,
             how: How::Refused {
                 refusal,
                 subject: Box::new(subject),
                 decisions,
+                denial,
             },
         }
     }

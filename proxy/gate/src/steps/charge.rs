@@ -63,6 +63,9 @@ pub(super) async fn step(
         sent: received.clone(),
         received,
         links: Links::default(),
+        rewritten: None,
+        turn: None,
+        moved: Vec::new(),
     };
     Ok(Call {
         base,

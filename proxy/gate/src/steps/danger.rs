@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use countersign_permission::Mode;
-use serde_json::json;
+use serde_json::{Map, json};
 
 use super::call::{
     Allowed, Base, Call, Control, Ended, Fresh, How, Judged, Subject, Takes, Wanted,
@@ -105,6 +105,7 @@ fn decision(gate: &Gate<'_>, subject: &Subject, mode: Mode, verdict: Verdict) ->
         verdict,
         policy: policy(subject),
         aim: None,
+        bounds: Map::new(),
     }
 }
 
@@ -164,7 +165,10 @@ impl Gate<'_> {
             let previewed = self.preview(subject).await?;
             return Ok(Next::Answer(self.shown(&previewed), CallEnd::Preview));
         }
-        let dangerous = self.tool.is_dangerous(object(subject.sent.as_deref()));
+        // As the agent wrote it, and as it would be sent.
+        let rewritten = subject.rewritten.as_deref();
+        let dangerous = self.tool.is_dangerous(object(subject.sent.as_deref()))
+            || rewritten.is_some_and(|sent| self.tool.is_dangerous(sent));
         if self.tool.settings.require_copy {
             let why = "it needs a fresh copy of the book";
             let name = &self.tool.name;

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use countersign_permission::Hash;
 use jiff::Timestamp;
+use serde_json::Map;
 
-use super::call::{Base, Ended, How, Subject, Wanted};
+use super::call::{Base, Denied, Ended, How, Subject, Wanted};
 use crate::answer::{Answer, Outcome};
 use crate::ports::{
     BookError, CallNote, CountedRefusal, DecisionNote, Durability, Ended as CallEnd, Links, Note,
@@ -41,8 +42,13 @@ pub(super) async fn settle(ports: &Ports<'_>, ended: Ended) -> Answer {
             refusal,
             subject,
             mut decisions,
+            denial,
         } => {
-            decisions.push(denial(&refusal, &subject));
+            match denial {
+                Denied::Plain => decisions.push(as_said(&refusal, &subject)),
+                Denied::As(decision) => decisions.push(*decision),
+                Denied::Malformed => {}
+            }
             let end = (CallEnd::Refused, Some(refusal.code));
             let written = write(ports, &base, &subject, decisions, end).await;
             let failed = written.err().map(|error| error.to_string());
@@ -99,8 +105,9 @@ pub(super) fn call_note(base: &Base, subject: &Subject) -> CallNote {
         purpose: base.purpose,
         links: Links::default(),
         rows: subject.rows,
+        turn: subject.turn,
         received: subject.sent.clone(),
-        sent: None,
+        sent: subject.rewritten.clone(),
     }
 }
 
@@ -180,6 +187,25 @@ pub(super) fn broken(step: u8, detail: impl Into<String>) -> Refusal {
     .because(detail)
 }
 
+/// Writes a call down. What happened to its turn and what a write policy said of it is on disk when this returns; the former is then
+/// owed by nobody.
+pub(super) async fn write_down(ports: &Ports<'_>, mut note: Note) -> Result<(), BookError> {
+    let bounded = note
+        .decisions
+        .iter()
+        .any(|decision| !decision.bounds.is_empty());
+    if bounded || !note.turns.is_empty() {
+        note.durability = Durability::Strict;
+    }
+    let moved = note.turns.clone();
+    ports.book.note(note).await?;
+    if !moved.is_empty() {
+        // Where this fails they are looked for in the book before anybody writes them again.
+        let _ = ports.turns.recorded(&moved).await;
+    }
+    Ok(())
+}
+
 /// From `from` to `to`, never negative.
 pub(super) fn span(from: Timestamp, to: Timestamp) -> Duration {
     Duration::try_from(to.duration_since(from)).unwrap_or(Duration::ZERO)
@@ -204,14 +230,15 @@ async fn write(
     };
     let note = Note {
         call: call_note(base, subject),
+        turns: subject.moved.clone(),
         decisions,
         outcome: Some(outcome),
         durability: Durability::Batched,
     };
-    ports.book.note(note).await
+    write_down(ports, note).await
 }
 
-fn denial(refusal: &Refusal, subject: &Subject) -> DecisionNote {
+fn as_said(refusal: &Refusal, subject: &Subject) -> DecisionNote {
     let step = super::STEPS
         .iter()
         .rfind(|step| step.number == refusal.step);
@@ -228,6 +255,7 @@ fn denial(refusal: &Refusal, subject: &Subject) -> DecisionNote {
         verdict: Verdict::Deny,
         policy: policy(subject),
         aim: text("limit").or_else(|| text("pointer")),
+        bounds: Map::new(),
     }
 }
 

@@ -9,7 +9,6 @@ use crate::session::{SessionRef, Sessions, Use};
 
 mod approval_tool;
 mod authenticate;
-mod bounds;
 mod call;
 mod charge;
 mod cleared;
@@ -21,7 +20,9 @@ mod note;
 mod own;
 mod person;
 mod preview;
+mod protect;
 mod queue;
+mod recipe;
 mod record;
 mod rights;
 mod run;
@@ -30,8 +31,8 @@ mod switched_on;
 mod url;
 mod validate;
 mod visible;
+mod write_policy;
 
-use bounds::{protect, write_policy};
 use call::{
     Allowed, Arrived, Authenticated, Bounded, Call, Charged, Ended, ForServer, Fresh, Noted,
     Protected, Ran, Recorded, Shaped, SwitchedOn, UrlClean, Validated, Visible, Willing,
@@ -96,7 +97,7 @@ steps! {
     5  "charge"       "rate limit, cost weighted"                    charge:       Visible       => Charged;
     5  "own"          "the executor's own tools answer here"         own:          Charged       => ForServer;
     6  "validate"     "size, strict JSON, closed schema, limits"     validate:     ForServer     => Validated;
-    7  "protect"      "the executor's own files"                     protect:      Validated     => Protected;
+    7  "evidence_protection" "the executor's own files"                     protect:      Validated     => Protected;
     8  "write_policy" "bounded writes, two strikes"                  write_policy: Protected     => Bounded;
     9  "mode"         "auto, ask or read only"                       mode:         Bounded       => Willing;
     proceed:

@@ -2,6 +2,7 @@
 //! `read_only` refuses writes. What `ask` and `read_only` decide is a decision, allows included. Holding is step 11's.
 
 use countersign_permission::{Kind, Mode};
+use serde_json::Map;
 
 use super::call::{Agent, Bounded, Call, Ended, Subject, Willing};
 use super::ending::policy;
@@ -36,6 +37,7 @@ pub(super) async fn step(
         verdict: Verdict::Allow,
         policy: policy(&judged.subject),
         aim: None,
+        bounds: Map::new(),
     }));
     Ok(Call {
         base,

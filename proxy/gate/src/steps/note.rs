@@ -3,12 +3,12 @@
 
 use countersign_permission::Kind;
 
-use super::call::{Allowed, Base, Call, Ended, How, Noted, Subject, Takes, Wanted};
+use super::call::{Allowed, Base, Call, Denied, Ended, How, Noted, Subject, Takes, Wanted};
 use super::cleared::{Cleared, What};
-use super::ending::{broken, call_note, stateless, unrecorded};
+use super::ending::{broken, call_note, stateless, unrecorded, write_down};
 use super::record::settlement;
 use super::validate::{claim, outside_uses};
-use super::{danger, idempotency, queue};
+use super::{danger, idempotency, queue, write_policy};
 use crate::facts::Facts;
 use crate::ports::{
     CallNote, Durability, End, KeyClaim, Note, Ports, Purpose, StoreError, Take, Taken,
@@ -34,6 +34,20 @@ pub(super) async fn step(
             return Err(base.plain(broken(12, "an own tool came to be forwarded")));
         }
     };
+    // A turn may have ended while its call was previewed or held.
+    if subject.kind == Kind::Write {
+        match write_policy::ended_meanwhile(ports, &subject).await {
+            Ok(None) => {}
+            Ok(Some((refusal, decision))) => {
+                let denial = Denied::As(Box::new(decision));
+                return Err(base.denied(refusal, subject, decisions, denial));
+            }
+            Err(error) => {
+                let refusal = write_policy::uncounted(12, &error);
+                return Err(base.refused(refusal, subject, decisions));
+            }
+        }
+    }
     match take(ports, &base, &subject, &takes).await {
         Ok(Taken::All) => {}
         Ok(Taken::Uses(used)) => {
@@ -71,11 +85,12 @@ pub(super) async fn step(
             links: takes.links(),
             ..call_note(&base, &subject)
         },
+        turns: subject.moved.clone(),
         decisions,
         outcome: None,
         durability,
     };
-    if let Err(error) = ports.book.note(note).await {
+    if let Err(error) = write_down(ports, note).await {
         let mut refusal = unrecorded(12, &error);
         if let Some(settle) = settlement(&base, &takes, End::NotSent, ports.clock.now())
             && let Err(also) = ports.store.settle(settle).await
@@ -93,7 +108,7 @@ pub(super) async fn step(
         server,
         what,
         (subject.kind, base.purpose),
-        subject.sent,
+        subject.forwarded().cloned(),
     );
     Ok(Call {
         base,

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use countersign_permission::{
     CallLimits, Permission, Test, ToolGrant, Validation, check_arguments,
 };
-use serde_json::json;
+use serde_json::{Map, json};
 
 use super::call::{
     Base, Call, Control, Ended, ForServer, Judged, Looked, Subject, Validated, Wanted,
@@ -182,6 +182,7 @@ fn judge(
             verdict: Verdict::Allow,
             policy: policy(subject),
             aim: mismatches.first().map(|first| first.pointer.clone()),
+            bounds: Map::new(),
         });
     }
     within_limits(tool, subject, &stripped)?;
@@ -368,7 +369,12 @@ fn within_limits(tool: &Tool, subject: &Subject, stripped: &[u8]) -> Result<(), 
         .with("tool", (*tool.name).into())
     };
     let on_path = limits().find(|limit| {
-        matches!(limit.test, Test::Prefix(_)) && tool.settings.paths.contains(&limit.pointer)
+        matches!(limit.test, Test::Prefix(_))
+            && tool
+                .settings
+                .paths
+                .iter()
+                .any(|path| path.pointer == limit.pointer)
     });
     if let Some(limit) = on_path {
         return Err(outside(

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::world::{World, code};
 use crate::answer::Outcome;
+use crate::paths::{Declared, Effect};
 use crate::request::Request;
 
 /// A call of a fresh world; what it comes to, and what the server got.
@@ -299,7 +300,10 @@ fn the_permissions_limits() {
     assert_eq!(document["context"]["limit"], "prefix \"/home/\"");
     let world = World::with_tool("put", |tool| {
         tool.arguments = vec![limit("/path", "prefix", json!("/home/"))];
-        tool.paths = vec!["/path".into()];
+        tool.paths = vec![Declared {
+            pointer: "/path".into(),
+            effect: Effect::Write,
+        }];
     });
     check(
         &world,
@@ -342,16 +346,8 @@ fn max_calls_and_rates_are_counted_before_anything_is_sent() {
 
 #[test]
 fn what_later_steps_would_hold_is_refused_and_never_ignored() {
-    let agent = |change: &dyn Fn(&mut crate::facts::AgentFacts)| {
-        let mut world = World::new();
-        world.agent(change);
-        world
-    };
     let tool = |change: &dyn Fn(&mut crate::facts::ToolSettings)| World::with_tool("put", change);
-    let held = [
-        agent(&|agent| agent.has_write_policy = true),
-        tool(&|tool| tool.require_copy = true),
-    ];
+    let held = [tool(&|tool| tool.require_copy = true)];
     for world in held {
         check(&world, "put", "{}", "permission_denied", None);
         check(&world, "look", "{}", "ok", Some("{}"));

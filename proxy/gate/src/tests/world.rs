@@ -23,6 +23,8 @@ use crate::facts::{
 };
 use crate::idempotency::{KeyRow, KeyState, Owner, Twin, twin};
 use crate::key::{KeyText, Pepper};
+use crate::paths::Holding;
+use crate::paths::memory::Disk;
 use crate::ports::{
     Book, BookError, Charge, Clock, CountedRefusal, Durability, End, Forwarded, Hold, KeyClaim,
     KeyRecord, Mark, NoRandom, Note, OutcomeNote, Pending, Ports, Prompt, Purpose, Ran, Random,
@@ -32,6 +34,7 @@ use crate::rate::{Buckets, Charged};
 use crate::request::{Arguments, Audience, Request, Target};
 use crate::serve::Listing;
 use crate::steps::{Cleared, What};
+use crate::turn::memory::MemoryTurns;
 
 pub struct World {
     pub parts: Parts,
@@ -41,6 +44,9 @@ pub struct World {
     /// Seconds since [`NOW`].
     pub later: Mutex<i64>,
     pepper: Pepper,
+    pub disk: Disk,
+    pub holdings: Vec<Holding>,
+    pub turns: MemoryTurns,
 }
 
 #[derive(Default)]
@@ -137,6 +143,7 @@ impl World {
             .map(|name| ServerFacts {
                 name: name.into(),
                 enabled: true,
+                cwd: Some("/srv".to_string()),
                 tools: tools.clone(),
             })
             .to_vec();
@@ -147,7 +154,9 @@ impl World {
             expires_at: None,
             mode: Mode::Auto,
             requires_approval: false,
-            has_write_policy: false,
+            workspace: None,
+            write_policy: None,
+            turn_idle_minutes: 0,
             permission: None,
         };
         let parts = Parts {
@@ -176,6 +185,9 @@ impl World {
             key,
             later: Mutex::default(),
             pepper,
+            disk: Disk::new().home("/home/maria").folder("/srv").folder("/w"),
+            holdings: Vec::new(),
+            turns: MemoryTurns::default(),
         };
         world.rebuild();
         world
@@ -327,6 +339,9 @@ impl World {
             clock: self,
             random: &self.memory,
             pepper: &self.pepper,
+            files: &self.disk,
+            holdings: &self.holdings,
+            turns: &self.turns,
         }
     }
 }

@@ -58,8 +58,6 @@ pub enum Passed {
         refusal: Box<Refusal>,
         /// Its decision, in place of the one made from the refusal; `None` for a malformed call.
         decision: Option<DecisionNote>,
-        /// What is recorded of a denial beyond the decision's own members.
-        recorded: Map<String, Value>,
     },
 }
 
@@ -118,7 +116,10 @@ pub async fn bounded(case: Case<'_>, turns: &dyn Turns) -> Result<Bounded, Store
                 "{}, and this was the second refusal of this kind in this turn, so the turn is over",
                 denial.why()
             );
-            refused(terminated(&case, &why, &struck.stands.turn), &denial)
+            refused(
+                terminated((case.agent, case.tool), &why, &struck.stands.turn),
+                &denial,
+            )
         }
         Counted::Latched => latched(&case, &struck.stands.turn),
     };
@@ -130,7 +131,7 @@ pub async fn bounded(case: Case<'_>, turns: &dyn Turns) -> Result<Bounded, Store
 }
 
 /// `turn_terminated`, with the second denial and both calls.
-fn terminated(case: &Case<'_>, why: &str, turn: &Turn) -> Refusal {
+fn terminated((agent, tool): (&str, &str), why: &str, turn: &Turn) -> Refusal {
     let calls: Vec<Value> = turn
         .strikes
         .iter()
@@ -143,8 +144,7 @@ fn terminated(case: &Case<'_>, why: &str, turn: &Turn) -> Refusal {
         .unwrap_or_default();
     second.remove("why");
     let sentence = format!(
-        "`{}` was not run: {why}. Nothing was changed, and no call of yours, reads included, is run until the person opens a new turn.",
-        case.tool
+        "`{tool}` was not run: {why}. Nothing was changed, and no call of yours, reads included, is run until the person opens a new turn."
     );
     let stop = "Stop calling tools now. Tell the person what you tried to write both times, why, and which paths you would need.";
     let mut refusal = Refusal::new(Code::TurnTerminated, 8, sentence, stop)
@@ -154,12 +154,14 @@ fn terminated(case: &Case<'_>, why: &str, turn: &Turn) -> Refusal {
         .with("actions", json!(["stop", "ask_person_to_open_a_new_turn"]));
     refusal.next_actions.push(format!(
         "Only the person can let you go on: with `let it go on` in the app, or with `countersign turn open --agent {}`.",
-        case.agent
+        agent
     ));
     refusal
 }
 
-fn latched(case: &Case<'_>, turn: &Turn) -> Passed {
+/// The answer and the decision of every call of an agent whose turn is latched.
+#[must_use]
+pub fn over(agent: &str, tool: &str, turn: &Turn) -> (Refusal, DecisionNote) {
     let second = turn
         .strikes
         .last()
@@ -169,16 +171,22 @@ fn latched(case: &Case<'_>, turn: &Turn) -> Passed {
         .unwrap_or("a write was outside the policy");
     let why =
         format!("this turn is over since two writes were refused in it (the second: {second})");
+    let decision = DecisionNote {
+        gate: TURN_GATE,
+        rule: Code::TurnTerminated.text().to_string(),
+        verdict: Verdict::Deny,
+        policy: None,
+        aim: Some(shown(tool)),
+        bounds: Map::new(),
+    };
+    (terminated((agent, tool), &why, turn), decision)
+}
+
+fn latched(case: &Case<'_>, turn: &Turn) -> Passed {
+    let (refusal, decision) = over(case.agent, case.tool, turn);
     Passed::Refused {
-        refusal: Box::new(terminated(case, &why, turn)),
-        decision: Some(DecisionNote {
-            gate: TURN_GATE,
-            rule: Code::TurnTerminated.text().to_string(),
-            verdict: Verdict::Deny,
-            policy: None,
-            aim: Some(shown(case.tool)),
-        }),
-        recorded: Map::new(),
+        refusal: Box::new(refusal),
+        decision: Some(decision),
     }
 }
 
@@ -194,7 +202,6 @@ fn malformed(tool: &str, pointer: &str, message: &str) -> Passed {
             refusal.with("errors", json!([{"pointer": pointer, "message": message}])),
         ),
         decision: None,
-        recorded: Map::new(),
     }
 }
 
@@ -202,7 +209,6 @@ fn refused(refusal: Refusal, denial: &Denial) -> Passed {
     Passed::Refused {
         refusal: Box::new(refusal),
         decision: Some(denial.note()),
-        recorded: denial.facts(),
     }
 }
 
@@ -211,11 +217,13 @@ fn on(decision: Option<DecisionNote>, judged: Vec<Judged>) -> Passed {
 }
 
 fn allowed(judge: &Judge<'_>, judged: &[Judged]) -> DecisionNote {
+    let first = judged.first();
     DecisionNote {
         gate: GATE,
         rule: "allow_match".to_string(),
         verdict: Verdict::Allow,
         policy: Some(judge.policy.hash()),
-        aim: judged.first().map(|path| shown(&path.requested)),
+        aim: first.map(|path| shown(&path.requested)),
+        bounds: crate::policy::allowed_facts(judge, judged),
     }
 }

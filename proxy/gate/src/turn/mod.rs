@@ -10,7 +10,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub use bounded::{Bounded, Case, Passed, TURN_GATE, bounded};
+pub use bounded::{Bounded, Case, Passed, TURN_GATE, bounded, over};
 pub use denials::{BookFact, Disposition, Event, WriteDenial, WriteDenials};
 pub use port::{Stands, StrikeClaim, Struck, Turns};
 pub use state::{By, Counted, LIMIT, Moved, Strike, Turn, TurnFact, What, arrive, open, strike};

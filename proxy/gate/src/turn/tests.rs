@@ -110,13 +110,9 @@ impl World {
             arguments: arguments.as_bytes(),
         };
         let bounded = block_on(bounded(case, &self.turns)).unwrap();
-        let (answer, decision, recorded) = match bounded.verdict {
-            Passed::On { decision, .. } => (Ok(()), decision, Map::new()),
-            Passed::Refused {
-                refusal,
-                decision,
-                recorded,
-            } => (Err(refusal), decision, recorded),
+        let (answer, decision) = match bounded.verdict {
+            Passed::On { decision, .. } => (Ok(()), decision),
+            Passed::Refused { refusal, decision } => (Err(refusal), decision),
         };
         // The denial is in the book before the turn it ends.
         let (opened, failed): (Vec<_>, Vec<_>) = bounded
@@ -131,7 +127,7 @@ impl World {
                 denied: decision.verdict == crate::ports::Verdict::Deny,
                 rule: decision.rule,
                 aim: decision.aim,
-                facts: recorded,
+                facts: decision.bounds,
             };
             self.note(agent, bounded.turn, event);
         }
