@@ -76,6 +76,45 @@ pub fn github() -> Vec<String> {
     npm("server-github", &[])
 }
 
+/// npm server-everything, asked by a client with every capability it has tools for.
+pub const EVERY_CAPABILITY: &str = r#"{"roots": {"listChanged": true}, "sampling": {}, "elicitation": {"form": {}, "url": {}},
+    "tasks": {"list": {}, "cancel": {}, "requests": {"sampling": {"createMessage": {}}, "elicitation": {"create": {}}}}}"#;
+
+/// npm server-postgres, whose database nobody needs until it is asked.
+pub fn postgres() -> Vec<String> {
+    npm("server-postgres", &["postgresql://127.0.0.1:1/none"])
+}
+
+/// npm server-slack; it starts with any SLACK_BOT_TOKEN and SLACK_TEAM_ID.
+pub fn slack() -> Vec<String> {
+    npm("server-slack", &[])
+}
+
+/// npm @playwright/mcp with every capability that adds tools; the browser is started by the first call, not before.
+pub fn playwright() -> Vec<String> {
+    vec![
+        node(),
+        node_module("@playwright/mcp/cli.js"),
+        "--headless".into(),
+        "--isolated".into(),
+        "--caps".into(),
+        "vision,pdf,devtools".into(),
+    ]
+}
+
+/// npm @notionhq/notion-mcp-server; it starts with any NOTION_TOKEN.
+pub fn notion() -> Vec<String> {
+    vec![
+        node(),
+        node_module("@notionhq/notion-mcp-server/bin/cli.mjs"),
+    ]
+}
+
+/// PyPI mcp-server-fetch.
+pub fn fetch() -> Vec<String> {
+    vec![python_current("mcp-server-fetch")]
+}
+
 /// PyPI mcp-server-time.
 pub fn time() -> Vec<String> {
     vec![

@@ -2,6 +2,7 @@
 
 mod acts;
 mod cases;
+mod checklist;
 mod cli;
 mod clients;
 mod closing;
@@ -10,6 +11,7 @@ mod faults;
 mod kill;
 mod lists;
 mod peers;
+mod presets;
 mod record;
 mod relay;
 mod repository;

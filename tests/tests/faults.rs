@@ -1,6 +1,11 @@
 //! The system refuses: what the executor answers, what it never does afterwards, and how it comes back (B12, B13, B15, B16).
 //! `strace` makes system calls on the book's files fail and notes their order; no disk is harmed.
 
+mod book;
+mod full;
+mod group;
+mod strain;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -52,7 +57,7 @@ fn begun() -> (World, Hostile, PathBuf, PathBuf) {
 }
 
 struct Case {
-    /// Which file, of `journal` and `vault`.
+    /// Which file, of `journal`, `vault` and `lock`.
     file: &'static str,
     inject: &'static str,
     /// What the agent reads, and the word in the `gap`.
@@ -61,6 +66,8 @@ struct Case {
 }
 
 const NO_SPACE: (&str, &str) = ("no space is left on the disk", "no_space");
+const QUOTA: (&str, &str) = ("the disk quota is used up", "no_space");
+const FORBIDDEN: (&str, &str) = ("the book's files may not be written", "not_permitted");
 const BROKEN: (&str, &str) = ("the disk reports an error", "disk_error");
 
 const fn case(
@@ -87,6 +94,16 @@ const CASES: &[Case] = &[
     case("journal", "pwrite64:error=ENOSPC:when=2", NO_SPACE),
     case("journal", "pwrite64:error=ENOSPC:when=3..4", NO_SPACE),
     case("journal", "pread64:error=EIO:when=5", BROKEN),
+    case("journal", "openat:error=EIO:when=1", BROKEN),
+    case("journal", "openat:error=EDQUOT:when=2", QUOTA),
+    case("journal", "statx:error=EIO:when=12", BROKEN),
+    case("journal", "fdatasync:error=EDQUOT:when=2", QUOTA),
+    case("lock", "flock:error=EIO:when=5", BROKEN),
+    case("lock", "flock:error=ENOLCK:when=6..9", BROKEN),
+    case("lock", "statx:error=EIO:when=9..10", BROKEN),
+    case("vault", "openat:error=EIO:when=3", BROKEN),
+    case("vault", "statx:error=EACCES:when=6", FORBIDDEN),
+    case("vault", "fsync:error=EIO:when=1", BROKEN),
     case("vault", "pwrite64:error=EIO:when=1", BROKEN),
     case("vault", "pwrite64:error=ENOSPC:when=2", NO_SPACE),
     case("vault", "pwrite64:error=ENOSPC:when=3..4", NO_SPACE),
@@ -108,22 +125,43 @@ fn check(case: &Case) {
     let what = format!("{} {}", case.file, case.inject);
     let (world, hostile, journal, vault) = begun();
     let trace = world.path("trace");
-    let file = if case.file == "vault" {
-        &vault
-    } else {
-        &journal
+    let lock = world.dir().join("book/LOCK");
+    let file = match case.file {
+        "vault" => &vault,
+        "lock" => &lock,
+        _ => &journal,
     };
     let path = file.to_str().expect("a temporary path is text");
     let inject = format!("inject={}", case.inject);
-    let calls = "trace=openat,close,pwrite64,write,pread64,fdatasync,fsync,ftruncate";
+    let calls = "trace=openat,close,pwrite64,write,pread64,fdatasync,fsync,ftruncate,statx,flock";
     let mut client = traced(&world, &trace, &["-P", path, "-e", calls, "-e", &inject]);
 
-    // Calls until one is refused, then until one is taken again: by the same process.
+    let endured = endure(&mut client, case.why, path, &what, || {});
+    assert!(client.close().success(), "{what}");
+    assert_never_retried(&std::fs::read_to_string(&trace).expect("a trace"), &what);
+
+    hold_against(&world, &hostile, &endured, case.reason, &what);
+}
+
+/// Calls that were refused, with whether they were sent, and calls that were taken.
+struct Endured {
+    refused: Vec<(String, bool)>,
+    taken: Vec<String>,
+}
+
+/// Calls until one is refused, then, after `heal`, until one is taken again: by the same process.
+fn endure(
+    client: &mut Client,
+    why: &str,
+    path: &str,
+    what: &str,
+    mut heal: impl FnMut(),
+) -> Endured {
     let (mut refused, mut taken) = (Vec::new(), Vec::new());
     let end = Instant::now() + PATIENCE;
     for n in 0.. {
         let label = format!("call-{n}");
-        let answer = call(&mut client, &label);
+        let answer = call(client, &label);
         let back = match refusal(&answer) {
             None => {
                 taken.push(label);
@@ -132,12 +170,15 @@ fn check(case: &Case) {
             Some(document) => {
                 let text = document;
                 assert!(text.contains("record_unavailable"), "{what}: {text}");
-                assert!(text.contains(case.why), "{what}: {text}");
+                assert!(text.contains(why), "{what}: {text}");
                 assert!(text.contains("Tell the person"), "{what}: {text}");
                 assert!(
                     !text.contains(path),
                     "{what}: no path for the agent: {text}"
                 );
+                if refused.is_empty() {
+                    heal();
+                }
                 let sent = text.contains("the call was sent");
                 assert!(sent || text.contains("not forwarded"), "{what}: {text}");
                 refused.push((label, sent));
@@ -156,9 +197,12 @@ fn check(case: &Case) {
             std::thread::sleep(std::time::Duration::from_millis(100));
         }
     }
-    assert!(client.close().success(), "{what}");
-    assert_never_retried(&std::fs::read_to_string(&trace).expect("a trace"), &what);
+    Endured { refused, taken }
+}
 
+/// What ran, what the record says of it, and that the next start goes on.
+fn hold_against(world: &World, hostile: &Hostile, endured: &Endured, reason: &str, what: &str) {
+    let Endured { refused, taken } = endured;
     // What was refused before it was sent never ran; what was taken ran once.
     let ran: Vec<Value> = hostile
         .calls()
@@ -166,10 +210,10 @@ fn check(case: &Case) {
         .map(|call| call["arguments"]["text"].clone())
         .collect();
     let times = |label: &String| ran.iter().filter(|text| **text == json!(label)).count();
-    for (label, sent) in &refused {
+    for (label, sent) in refused {
         assert_eq!(times(label), usize::from(*sent), "{what}: {label}");
     }
-    for label in &taken {
+    for label in taken {
         assert_eq!(times(label), 1, "{what}: {label}");
     }
 
@@ -186,7 +230,7 @@ fn check(case: &Case) {
         .iter()
         .filter(|gap| gap["reason"] != "signed_and_set_aside")
     {
-        assert_eq!(gap["reason"], case.reason, "{what}");
+        assert_eq!(gap["reason"], reason, "{what}");
         assert!(
             gap["from"].is_string() && gap["until"].is_string(),
             "{what}: {gap}"
@@ -206,10 +250,25 @@ fn check(case: &Case) {
     }
 }
 
+/// How many calls were made to fail.
+fn injected(trace: &str) -> usize {
+    let lines = trace.lines();
+    lines.filter(|line| line.contains("(INJECTED)")).count()
+}
+
 /// After an injected failure of a write or sync nothing but a close happens on that descriptor.
 fn assert_never_retried(trace: &str, what: &str) {
+    /// What changes a file or says that a change is durable.
+    const CHANGES: [&str; 7] = [
+        "pwrite64",
+        "write",
+        "fdatasync",
+        "fsync",
+        "ftruncate",
+        "fadvise64",
+        "copy_file_range",
+    ];
     let mut failed: BTreeMap<String, String> = BTreeMap::new();
-    let mut injected = 0;
     // A call another thread's line stands in the middle of: its name and descriptor by thread.
     let mut begun: BTreeMap<&str, (&str, String)> = BTreeMap::new();
     for line in trace.lines() {
@@ -237,14 +296,11 @@ fn assert_never_retried(trace: &str, what: &str) {
         } else if let Some(before) = failed.get(&fd) {
             panic!("{what}: after `{before}` came `{line}`");
         }
-        if line.contains("(INJECTED)") {
-            injected += 1;
-            if name != "openat" {
-                failed.insert(fd, line.to_owned());
-            }
+        if line.contains("(INJECTED)") && CHANGES.contains(&name) {
+            failed.insert(fd, line.to_owned());
         }
     }
-    assert!(injected > 0, "{what}: nothing was made to fail");
+    assert!(injected(trace) > 0, "{what}: nothing was made to fail");
 }
 
 #[test]

@@ -5,9 +5,10 @@ use std::path::Path;
 use crate::error::BookError;
 use crate::files;
 use crate::journal::Sources;
-use crate::journal::batch::{Lines, Prepared, timestamp};
+use crate::journal::batch::{Lines, timestamp};
 use crate::journal::chain::{Chain, VaultEnd};
 use crate::journal::layout::{BookFile, Layout};
+use crate::journal::prepare::Prepared;
 use crate::journal::segment::SegmentLine;
 use crate::key::{Signer, Signers};
 use crate::kinds::BookOpen;
@@ -53,7 +54,7 @@ pub(crate) fn create_with(
 ) -> Result<(), BookError> {
     let layout = Layout::new(dir);
     for path in [layout.book(), layout.journal(), layout.vault()] {
-        if files::exists(&path) {
+        if files::exists(&path)? {
             return Err(BookError::Exists { path });
         }
     }

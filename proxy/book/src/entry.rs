@@ -57,6 +57,15 @@ pub enum EntryError {
         /// Kind of the entry.
         kind: &'static str,
     },
+    /// What was written for the entry is not what a reader would take.
+    #[error("an entry of kind `{kind}` can't be read back as it would be written")]
+    Unreadable {
+        /// Kind of the entry.
+        kind: &'static str,
+    },
+    /// The entry was prepared for another book, or under another vault key.
+    #[error("the entry was prepared for another book")]
+    OtherBook,
     /// The text is not a call id.
     #[error("`{0}` is not a call id (a ULID: 26 characters of Crockford's base32)")]
     NotACallId(String),
@@ -281,6 +290,25 @@ pub(crate) fn line(body: &Body, index: u64, prev: Hash, ts: &str) -> Result<Vec<
             length: line.len(),
         });
     }
+    Ok(line)
+}
+
+/// The members of a line in the order they are declared in, each in canonical form.
+pub(crate) fn unsorted(
+    body: &Body,
+    index: u64,
+    prev: Hash,
+    ts: &str,
+) -> Result<Vec<u8>, EntryError> {
+    let mut line = Vec::with_capacity(512);
+    let members = Line {
+        i: Count(index),
+        prev,
+        ts,
+        v: VERSION,
+        body,
+    };
+    serde_json::to_writer(&mut line, &members)?;
     Ok(line)
 }
 

@@ -11,7 +11,7 @@ use crate::files::{self, Lines};
 use crate::journal::chain::read_checkpoint;
 use crate::journal::layout::{BookFile, Layout};
 use crate::journal::segment::CP;
-use crate::journal::{Sources, batch::Prepared};
+use crate::journal::{Prepared, Sources};
 use crate::key::Signer;
 use crate::lifecycle::EraOpen;
 use crate::origin::Origin;

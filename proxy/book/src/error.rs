@@ -229,7 +229,10 @@ impl BookError {
     pub(crate) fn is_harmless(&self) -> bool {
         matches!(
             self,
-            Self::KeyMissing { .. } | Self::SameKey | Self::NotFound(_)
+            Self::KeyMissing { .. }
+                | Self::SameKey
+                | Self::NotFound(_)
+                | Self::Entry(EntryError::BatchSize { .. } | EntryError::OtherBook)
         )
     }
 

@@ -9,6 +9,7 @@ use crate::commitment::{At, Field};
 use crate::entry::{CallId, Common, Count, VERSION};
 use crate::journal::OpenCall;
 use crate::kinds::{Body, Target};
+use crate::tree::Hash;
 
 /// One fact.
 #[derive(Clone, Debug)]
@@ -61,8 +62,52 @@ const DESCRIBED: [&str; 6] = [
     "revocation",
 ];
 
+/// Kinds whose entries state facts.
+const TELLING: [&str; 6] = [
+    "call",
+    "outcome",
+    "book.recovered",
+    "erase",
+    "prune",
+    "key.rotate",
+];
+
 #[derive(Deserialize)]
 struct View<'a> {
+    #[serde(borrow, default)]
+    call: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    process: Option<Cow<'a, str>>,
+    #[serde(default)]
+    args: Option<Place>,
+    #[serde(default)]
+    sent: Option<Place>,
+    #[serde(default)]
+    result: Option<Place>,
+    #[serde(default)]
+    missing: Vec<Target>,
+    #[serde(default)]
+    targets: Vec<Target>,
+    #[serde(default)]
+    minimum: Option<Count>,
+    #[serde(borrow, default)]
+    vkey: Option<Cow<'a, str>>,
+    #[serde(default)]
+    from: Option<Count>,
+    #[serde(default)]
+    until: Option<Count>,
+}
+
+/// [`Common`] and [`View`] together: reading a line twice costs twice.
+#[derive(Deserialize)]
+struct Whole<'a> {
+    i: u64,
+    #[serde(borrow)]
+    k: Cow<'a, str>,
+    prev: Hash,
+    #[serde(borrow)]
+    ts: Cow<'a, str>,
+    v: u64,
     #[serde(borrow, default)]
     call: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
@@ -108,19 +153,52 @@ struct Shown {
     n: u64,
 }
 
+/// An entry's common members and its facts by one reading of its line. Nothing where it states none or is not understood: what it
+/// is, [`of`] says.
+pub(crate) fn at_once(line: &str) -> Option<(Common<'_>, Vec<Fact>)> {
+    let whole: Whole<'_> = serde_json::from_str(line).ok()?;
+    let common = Common {
+        i: whole.i,
+        k: whole.k,
+        prev: whole.prev,
+        ts: whole.ts,
+        v: whole.v,
+    };
+    let view = View {
+        call: whole.call,
+        process: whole.process,
+        args: whole.args,
+        sent: whole.sent,
+        result: whole.result,
+        missing: whole.missing,
+        targets: whole.targets,
+        minimum: whole.minimum,
+        vkey: whole.vkey,
+        from: whole.from,
+        until: whole.until,
+    };
+    let facts = of_view(&common, view)?;
+    Some((common, facts))
+}
+
 /// The facts of an entry, or nothing when its version, its kind or one of these members is not understood.
 pub(crate) fn of(common: &Common<'_>, line: &str) -> Option<Vec<Fact>> {
     if common.v != VERSION {
         return None;
     }
     let kind = common.k.as_ref();
-    if !matches!(
-        kind,
-        "call" | "outcome" | "book.recovered" | "erase" | "prune" | "key.rotate"
-    ) {
+    if !TELLING.contains(&kind) {
         return (Body::is_kind(kind) || DESCRIBED.contains(&kind)).then(Vec::new);
     }
-    let view: View<'_> = serde_json::from_str(line).ok()?;
+    of_view(common, serde_json::from_str(line).ok()?)
+}
+
+/// The facts of an entry of one of the kinds that have some.
+fn of_view(common: &Common<'_>, view: View<'_>) -> Option<Vec<Fact>> {
+    let kind = common.k.as_ref();
+    if common.v != VERSION || !TELLING.contains(&kind) {
+        return None;
+    }
     let mut facts = Vec::new();
     if let "call" | "outcome" = kind {
         let call = CallId::parse(view.call?.as_ref()).ok()?;
@@ -171,4 +249,77 @@ pub(crate) fn of(common: &Common<'_>, line: &str) -> Option<Vec<Fact>> {
         _ => facts.extend(view.missing.into_iter().map(Fact::Explained)),
     }
     Some(facts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One reading says what two say, or nothing.
+    fn check(line: &str, at_once: Option<usize>) {
+        let once = super::at_once(line);
+        assert_eq!(
+            once.as_ref().map(|(_, facts)| facts.len()),
+            at_once,
+            "{line}"
+        );
+        let Some((common, facts)) = once else { return };
+        let read: Common<'_> = serde_json::from_str(line).unwrap();
+        assert_eq!(
+            (common.i, &common.k, common.prev, &common.ts, common.v),
+            (read.i, &read.k, read.prev, &read.ts, read.v)
+        );
+        assert_eq!(
+            format!("{facts:?}"),
+            format!("{:?}", of(&read, line).unwrap())
+        );
+    }
+
+    #[test]
+    fn a_line_read_once_says_what_it_says_read_twice() {
+        let prev = format!("\"prev\":\"sha256:{}\"", "0".repeat(64));
+        let call = "\"call\":\"01ARZ3NDEKTSV4RRFFQ69G5FAV\"";
+        let args = r#""args":{"at":{"len":9,"off":8,"seg":7},"c":"x","n":3,"view":{"at":{"len":1,"off":2,"seg":3},"c":"y","n":2}}"#;
+        for (members, v, at_once) in [
+            (
+                format!(r#"{args},{call},"k":"call","process":"p""#),
+                1,
+                Some(3),
+            ),
+            (
+                format!(r#"{call},"k":"outcome","result":{{"c":"x","n":1}}"#),
+                1,
+                Some(1),
+            ),
+            (
+                r#""from":3,"k":"key.rotate","until":"9007199254740993","vkey":"a\u0062""#
+                    .to_owned(),
+                1,
+                Some(1),
+            ),
+            (
+                r#""k":"erase","targets":[{"f":"args","i":2},{"f":"result.view","i":3}]"#
+                    .to_owned(),
+                1,
+                Some(2),
+            ),
+            (
+                r#""k":"book.recovered","missing":[{"f":"sent","i":2}]"#.to_owned(),
+                1,
+                Some(1),
+            ),
+            (r#""k":"prune","minimum":4"#.to_owned(), 1, Some(1)),
+            // Read each by itself: another version, a kind without facts, members of another form.
+            (format!(r#"{call},"k":"outcome""#), 2, None),
+            (format!(r#"{call},"k":"decision""#), 1, None),
+            (r#""from":"2026","k":"gap""#.to_owned(), 1, None),
+            (r#""call":7,"k":"call","process":"p""#.to_owned(), 1, None),
+            (r#""call":"x","k":"call","process":"p""#.to_owned(), 1, None),
+            (format!(r#"{call},"k":"call""#), 1, None),
+        ] {
+            let line = format!(r#"{{"i":12,{members},{prev},"ts":"t","v":{v}}}"#);
+            check(&line, at_once);
+        }
+        check(r#"{"k":"call"}"#, None);
+    }
 }

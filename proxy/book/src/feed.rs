@@ -6,8 +6,8 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use crate::entry::VERSION;
-use crate::error::BookError;
+use crate::entry::{Entry, VERSION};
+use crate::error::{BookError, Damage};
 use crate::journal::BookFile;
 use crate::journal::follow::{Follower, SignedHead};
 use crate::journal::layout::Layout;
@@ -125,6 +125,37 @@ impl Feed {
         &mut self,
         mut give: impl FnMut(Located, &Said<'_>) -> Result<(), E>,
     ) -> Result<bool, E> {
+        self.piece(|place, bytes| give(place, &said(bytes)))
+    }
+
+    /// The same with whole entries.
+    ///
+    /// # Errors
+    /// As [`Feed::next`]; [`BookError::Damaged`] on a line that is no entry.
+    pub fn entries<E: From<BookError>>(
+        &mut self,
+        mut give: impl FnMut(Entry) -> Result<(), E>,
+    ) -> Result<bool, E> {
+        let layout = self.follower.layout().clone();
+        self.piece(|place, bytes| {
+            let text = std::str::from_utf8(bytes).ok();
+            let entry = text.and_then(|text| Entry::parse(text).ok());
+            let entry = entry.filter(|entry| entry.index == place.index);
+            give(entry.ok_or_else(|| {
+                BookError::Damaged(Damage {
+                    file: layout.segment(place.segment),
+                    line: 0,
+                    index: place.index,
+                    what: "the line is not the entry to be expected there".to_owned(),
+                })
+            })?)
+        })
+    }
+
+    fn piece<E: From<BookError>>(
+        &mut self,
+        mut give: impl FnMut(Located, &[u8]) -> Result<(), E>,
+    ) -> Result<bool, E> {
         let Some(piece) = self.follower.next()? else {
             return Ok(false);
         };
@@ -138,7 +169,7 @@ impl Feed {
                 segment: piece.segment,
                 offset: line.offset,
             };
-            match give(place, &said(line.bytes)) {
+            match give(place, line.bytes) {
                 Ok(()) => self.next = line.index + 1,
                 Err(error) => failed = Some(error),
             }

@@ -63,12 +63,24 @@ impl LockFile {
         check_still(&self.file, &self.path)
     }
 
-    /// Waits for the lock.
+    /// Takes the lock where nobody holds it.
+    pub(crate) fn try_lock(&self) -> Result<Option<Held>, BookError> {
+        match self.file.try_lock() {
+            Ok(()) => Ok(Some(Held(Arc::clone(&self.file)))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(BookError::io("lock", &self.path)(error)),
+        }
+    }
+
+    /// Waits for the lock, however often a signal interrupts that.
     pub(crate) fn lock(&self) -> Result<Held, BookError> {
-        self.file
-            .lock()
-            .map_err(BookError::io("lock", &self.path))?;
-        Ok(Held(Arc::clone(&self.file)))
+        loop {
+            match self.file.lock() {
+                Ok(()) => return Ok(Held(Arc::clone(&self.file))),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(BookError::io("lock", &self.path)(error)),
+            }
+        }
     }
 }
 
@@ -252,7 +264,7 @@ pub(crate) fn open_if_there(path: &Path) -> Result<Option<File>, BookError> {
 /// Whether the path still leads to the open file.
 ///
 /// # Errors
-/// [`BookError::Gone`] when it leads to nothing or to another file.
+/// [`BookError::Gone`] when it leads to nothing or to another file; [`BookError::Io`] when the system does not say.
 pub(crate) fn check_still(file: &File, path: &Path) -> Result<(), BookError> {
     let gone = |found| BookError::Gone {
         path: path.to_owned(),
@@ -260,8 +272,10 @@ pub(crate) fn check_still(file: &File, path: &Path) -> Result<(), BookError> {
     };
     let there = match fs::metadata(path) {
         Ok(there) => there,
-        // A parent that is a file now reads as another kind of error: whatever it is, the file is not found there.
-        Err(error) => return Err(gone(format!("is not there any more ({error})"))),
+        Err(error) if is_absence(&error) => {
+            return Err(gone(format!("is not there any more ({error})")));
+        }
+        Err(error) => return Err(BookError::io("look at", path)(error)),
     };
     let open = file.metadata().map_err(BookError::io("look at", path))?;
     if same_file(&open, &there) {
@@ -285,8 +299,19 @@ fn same_file(one: &fs::Metadata, other: &fs::Metadata) -> bool {
         && one.created().ok() == other.created().ok()
 }
 
-pub(crate) fn exists(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok()
+/// Whether there is anything at the path. What the system does not say is not taken for a no.
+pub(crate) fn exists(path: &Path) -> Result<bool, BookError> {
+    match fs::symlink_metadata(path) {
+        Ok(_) => Ok(true),
+        Err(error) if is_absence(&error) => Ok(false),
+        Err(error) => Err(BookError::io("look at", path)(error)),
+    }
+}
+
+/// Whether the system says that nothing is there, or that a parent is no folder.
+fn is_absence(error: &io::Error) -> bool {
+    use io::ErrorKind::{NotADirectory, NotFound};
+    matches!(error.kind(), NotFound | NotADirectory)
 }
 
 /// Bytes of the file at `path`; 0 where nothing can be said.

@@ -61,6 +61,9 @@ pub enum Command {
     /// What agents ask you for
     #[command(subcommand)]
     Approvals(commands::approvals::ApprovalsCommand),
+    /// How an agent's work stands between two acts of yours
+    #[command(subcommand)]
+    Turn(commands::turn::TurnCommand),
     /// The values servers are started with
     #[command(subcommand)]
     Secret(commands::secret::SecretCommand),
@@ -132,6 +135,7 @@ fn run(context: &Context, command: Command) -> Result<commands::Report, Problem>
         Command::Tool(command) => commands::tool::run(context, command),
         Command::Agent(command) => commands::agent::run(context, command),
         Command::Approvals(command) => commands::approvals::run(context, command),
+        Command::Turn(command) => commands::turn::run(context, command),
         Command::Secret(command) => commands::secret::run(context, command),
         Command::Tools(args) => commands::tools::run(context, &args),
         Command::Run(args) => commands::run::run(context, &args),
@@ -217,6 +221,10 @@ mod tests {
             "agent add bar --servers a,b --scopes s,t",
             "agent list",
             "agent revoke bar",
+            "agent report --agent bar --since 2h --until 2026-11-30 --child c --child d --json",
+            "turn show --agent bar",
+            "turn open --agent bar --json",
+            "turn report --agent bar --turn 3 --child c",
             "secret set files/TOKEN",
             "secret list",
             "secret remove files/TOKEN",
@@ -258,6 +266,8 @@ mod tests {
             "agent add",
             "book show",
             "tool set files t --hidden --shown",
+            "turn open",
+            "turn report --agent bar --turn -1",
             "init --secrets plain",
             "nope",
         ] {

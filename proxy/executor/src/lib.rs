@@ -8,6 +8,7 @@
     )
 )]
 
+pub mod account;
 pub mod cli;
 pub mod commands;
 pub mod condition;
@@ -23,6 +24,7 @@ pub mod frame;
 pub mod ids;
 pub mod keeper;
 pub mod launch;
+pub mod leftovers;
 pub mod log;
 pub mod pin;
 pub mod platform;

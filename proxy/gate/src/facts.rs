@@ -176,12 +176,19 @@ pub enum Preview {
 }
 
 /// One read of a preview.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct PreviewRead {
     /// The read tool, as the server names it.
     pub tool: String,
-    /// Its arguments; `{"from": "/pointer"}` stands for the call's own value there, and for nothing where the call has none.
+    /// Its arguments; `{"from": "/pointer"}` stands for the call's own value there, and for nothing where the call has none. With `*` in
+    /// the pointer it stands for the list of all values there.
     pub arguments: Map<String, Value>,
+    /// The read belongs to calls that have a value at this pointer, and to no others. Where no read is left, the arguments are shown.
+    pub when: Option<String>,
+    /// Members of the JSON document in its answer (`*`: every element of a list) that change without meaning: no part of the fingerprint.
+    pub ignore: Vec<String>,
+    /// Where in the JSON document in its answer the text is that is compared; the whole text of the answer where absent.
+    pub text: Option<String>,
 }
 
 /// Default of [`ToolSettings::max_bytes`].

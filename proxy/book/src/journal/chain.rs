@@ -247,8 +247,15 @@ impl Chain {
         }
         let text =
             std::str::from_utf8(line).map_err(|_| Flaw::changed("the entry is not UTF-8"))?;
-        let common: Common<'_> = serde_json::from_str(text)
-            .map_err(|_| Flaw::changed("the line is not an entry in JSON"))?;
+        let (common, facts) = match facts::at_once(text) {
+            Some((common, facts)) => (common, Some(facts)),
+            None => {
+                let common: Common<'_> = serde_json::from_str(text)
+                    .map_err(|_| Flaw::changed("the line is not an entry in JSON"))?;
+                let facts = facts::of(&common, text);
+                (common, facts)
+            }
+        };
         let expected = self.next();
         if common.i != expected {
             return Err(Flaw::changed(format!(
@@ -261,17 +268,26 @@ impl Chain {
                 "its `prev` is not the hash of the entry before: one of the two was changed",
             ));
         }
-        let facts = facts::of(&common, text);
-        let hash = leaf_hash(line);
-        self.tip.range.push(hash);
-        self.tip.last = hash;
-        self.tip_time = milliseconds(&common.ts);
         let leaf = Leaf {
             understood: facts.is_some(),
             facts: facts.unwrap_or_default(),
         };
-        self.pending.extend(leaf.facts.iter().cloned());
+        let time = milliseconds(&common.ts);
+        self.add(leaf_hash(line), time, leaf.facts.iter().cloned());
         Ok(leaf)
+    }
+
+    /// Takes the leaf after the last one: of a line that was checked, or that this process made for this place.
+    pub(crate) fn add(
+        &mut self,
+        leaf: Hash,
+        time: Option<i64>,
+        facts: impl IntoIterator<Item = Fact>,
+    ) {
+        self.tip.range.push(leaf);
+        self.tip.last = leaf;
+        self.tip_time = time;
+        self.pending.extend(facts);
     }
 
     /// Takes a checkpoint line's base64. The note is returned: its signature must be verified.

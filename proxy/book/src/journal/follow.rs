@@ -99,6 +99,11 @@ impl Follower {
         &self.chain.head.range
     }
 
+    /// Where the journal lies.
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
     /// The checkpoint over the entries given so far; none in an empty book.
     pub(crate) fn head(&self) -> Option<SignedHead> {
         let note = STANDARD.decode(self.chain.note.as_ref()?).ok()?;

@@ -7,7 +7,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::error::BookError;
-use crate::journal::batch::{Prepared, timestamp};
+use crate::journal::batch::timestamp;
+use crate::journal::prepare::Prepared;
 use crate::journal::writer::Writer;
 use crate::kinds::{Beat, Clock};
 use crate::pin::Pin;
@@ -30,7 +31,7 @@ impl Writer {
                 .is_none_or(|last| now < last || now.saturating_sub(last) >= after);
             if quiet {
                 let process = writer.options.process.clone();
-                writer.append(vec![Prepared::plain(Beat { process })])?;
+                writer.append(vec![Prepared::plain(Beat { process })?])?;
             }
             Ok(quiet)
         })
@@ -56,21 +57,21 @@ impl Writer {
         &self,
         mut batch: Vec<Prepared>,
         now: Timestamp,
-    ) -> (Vec<Prepared>, usize) {
+    ) -> Result<(Vec<Prepared>, usize), BookError> {
         let Some(last) = self
             .chain
             .time
             .filter(|last| now.as_millisecond() < *last)
             .and_then(|last| Timestamp::from_millisecond(last).ok())
         else {
-            return (batch, 0);
+            return Ok((batch, 0));
         };
         let clock = Clock {
             last: timestamp(last),
             process: self.options.process.clone(),
         };
-        batch.insert(0, Prepared::plain(clock));
-        (batch, 1)
+        batch.insert(0, Prepared::plain(clock)?);
+        Ok((batch, 1))
     }
 
     /// Tells whoever remembers heads that this one is on disk.

@@ -44,7 +44,8 @@ impl Layout {
     /// The book in `dir`, or in its subfolder `book/`.
     pub(crate) fn find(dir: &Path) -> Self {
         let inner = Self::new(&dir.join("book"));
-        if !files::exists(&dir.join("BOOK")) && files::exists(&inner.book()) {
+        let there = |path: &Path| files::exists(path).unwrap_or(false);
+        if !there(&dir.join("BOOK")) && there(&inner.book()) {
             inner
         } else {
             Self::new(dir)
@@ -112,7 +113,7 @@ impl BookFile {
     /// [`BookError::NotABook`], [`BookError::Newer`], [`BookError::Io`].
     pub fn read(dir: &Path) -> Result<Self, BookError> {
         let path = Layout::new(dir).book();
-        if !files::exists(&path) {
+        if !files::exists(&path)? {
             return Err(BookError::NotABook {
                 path: dir.to_owned(),
                 why: "it has no file `BOOK`".into(),

@@ -62,7 +62,7 @@ impl Objects {
             let there = current.as_ref().is_some_and(|open| open.seg == seg);
             if !there {
                 // A segment that entries refer to is not made anew.
-                if seg == used.seg && used.end > 0 && !files::exists(&layout.vault_segment(seg)) {
+                if seg == used.seg && used.end > 0 && !files::exists(&layout.vault_segment(seg))? {
                     seg += 1;
                     continue;
                 }
@@ -122,7 +122,7 @@ impl Objects {
 
     fn open(layout: &Layout, seg: u64, sizes: Sizes) -> Result<Self, BookError> {
         let path = layout.vault_segment(seg);
-        if !files::exists(&path) {
+        if !files::exists(&path)? {
             files::make_dir(&layout.vault())?;
             files::write_new(&path, &[SEGMENT_HEAD])?;
         }

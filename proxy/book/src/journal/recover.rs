@@ -10,10 +10,10 @@ use crate::entry::Count;
 use crate::error::{BookError, Damage};
 use crate::files::{self, LockFile};
 use crate::journal::api::{Recovery, Sources, WriterOptions};
-use crate::journal::batch::Prepared;
 use crate::journal::chain::{Chain, Flaw, MAX_UNSIGNED};
 use crate::journal::continuity;
 use crate::journal::layout::{BookFile, Layout};
+use crate::journal::prepare::{Prepared, Preparer};
 use crate::journal::scan::{MAX_TAIL, Place, Recent, Scan, Tail, Which, inspect};
 use crate::journal::segment::SegmentLine;
 use crate::journal::writer::Writer;
@@ -96,6 +96,7 @@ impl Writer {
         if let Some(pin) = &options.pin {
             pin.check(&layout, &chain)?;
         }
+        let preparer = Preparer::new(chain.origin.clone(), vault, options.payloads);
         let mut writer = Self {
             layout,
             lock,
@@ -105,7 +106,7 @@ impl Writer {
             place,
             chain,
             signers,
-            vault_key: vault,
+            preparer,
             objects: None,
             sources,
             options,
@@ -132,7 +133,7 @@ impl Writer {
         let pending = self.layout.quarantine().join(PENDING);
         files::make_dir(&self.layout.quarantine())?;
         let bytes = || files::open_range(&path, tail.start, tail.end);
-        if !files::exists(&pending) {
+        if !files::exists(&pending)? {
             files::copy_new(&pending, bytes()?)?;
         } else if digest(bytes()?, &path)? != digest(files::open_read(&pending)?, &pending)? {
             let before = files::open_read(&pending)?;
@@ -147,7 +148,7 @@ impl Writer {
     }
 
     /// Whether bytes are set aside that no entry records yet.
-    pub(super) fn has_pending(&self) -> bool {
+    pub(super) fn has_pending(&self) -> Result<bool, BookError> {
         files::exists(&self.layout.quarantine().join(PENDING))
     }
 
@@ -175,7 +176,7 @@ impl Writer {
             signed: None,
         };
         let mut batch = Vec::new();
-        if files::exists(&pending) {
+        if files::exists(&pending)? {
             let file = files::open_read(&pending)?;
             // What was set aside twice is both.
             if files::length(&file, &pending)? > 2 * MAX_TAIL {
@@ -222,11 +223,13 @@ impl Writer {
                 reason: "signed_and_set_aside".into(),
                 until: None,
             };
-            batch.extend((0..lost).map(|_| Prepared::plain(gap.clone())));
+            for _ in 0..lost {
+                batch.push(Prepared::plain(gap.clone())?);
+            }
         } else if body.missing.is_empty() {
             return Ok(None);
         }
-        batch.insert(0, Prepared::plain(body));
+        batch.insert(0, Prepared::plain(body)?);
         self.append(batch)?;
         if let Some(name) = &recovery.file {
             files::rename(&pending, &self.layout.quarantine().join(name))?;
@@ -270,7 +273,7 @@ impl Writer {
                         (found, &object, opened || tried == KEY_TRIALS)
                     {
                         tried += 1;
-                        opened = vault::open(&self.vault_key, subject, object).is_ok();
+                        opened = vault::open(self.preparer.key(), subject, object).is_ok();
                     }
                     found
                 }
@@ -384,10 +387,11 @@ fn check_note(
 fn digest(mut source: impl std::io::Read, path: &Path) -> Result<(Hash, u64), BookError> {
     let (mut hash, mut length, mut buffer) = (Sha256::new(), 0, vec![0; 64 << 10]);
     loop {
-        match source
-            .read(&mut buffer)
-            .map_err(BookError::io("read", path))?
-        {
+        let read = match source.read(&mut buffer) {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            read => read.map_err(BookError::io("read", path))?,
+        };
+        match read {
             0 => return Ok((Hash(hash.finalize().into()), length)),
             n => {
                 hash.update(&buffer[..n]);

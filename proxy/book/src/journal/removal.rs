@@ -9,8 +9,8 @@ use crate::entry::Count;
 use crate::error::{BookError, Damage};
 use crate::facts::{Fact, Stored};
 use crate::files;
-use crate::journal::batch::Prepared;
 use crate::journal::chain::{Chain, Leaf, MAX_UNSIGNED};
+use crate::journal::prepare::Prepared;
 use crate::journal::recover::begin;
 use crate::journal::scan::{Scan, Sink, Which};
 use crate::journal::writer::Writer;
@@ -152,7 +152,7 @@ impl Writer {
     /// Finishes what a crash left of removals that are on record; those that are not never happened.
     pub(super) fn finish_removals(&mut self) -> Result<(), BookError> {
         let path = self.layout.dir.join(PENDING);
-        if !files::exists(&path) {
+        if !files::exists(&path)? {
             return Ok(());
         }
         let text = files::read_small(&path, 256)?;
@@ -277,7 +277,7 @@ impl Writer {
     fn wipe(&self, wanted: &[Stored]) -> Result<(), BookError> {
         for stored in wanted {
             let path = self.layout.vault_segment(stored.at.seg);
-            if !files::exists(&path) {
+            if !files::exists(&path)? {
                 continue;
             }
             let file = files::open_write(&path)?;

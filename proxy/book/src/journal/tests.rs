@@ -1,6 +1,7 @@
 //! The writer against crashes, other writers and hands in its files.
 
 mod acts;
+mod prepared;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};

@@ -2,19 +2,21 @@
 //! Refuses to go on after any failed write or sync.
 
 use std::fs::File;
+use std::path::Path;
 
 use crate::entry::{Draft, EntryError};
 use crate::error::{BookError, Damage};
 use crate::files::{self, LockFile};
 use crate::journal::api::{Committed, OpenCall, Recovery, Sources, WriterOptions};
-use crate::journal::batch::{Lines, MAX_BATCH, Prepared, Sealer};
+use crate::journal::batch::{Lines, MAX_BATCH};
 use crate::journal::chain::{Chain, VaultEnd};
 use crate::journal::layout::Layout;
 use crate::journal::objects::{Objects, Sizes};
+use crate::journal::prepare::{Prepared, Preparer};
 use crate::journal::recover;
-use crate::journal::scan::{Place, Recent, Scan, Which};
+use crate::journal::scan::{Place, Recent, Scan, Tail, Which};
 use crate::journal::segment::{CP, SegmentLine};
-use crate::key::{Hand, VaultKey};
+use crate::key::Hand;
 use crate::kinds::{Head, Outcome, Status};
 
 /// The one way into a book. Several processes, and several writers of one process, may have the same folder open: the
@@ -30,7 +32,7 @@ pub struct Writer {
     pub(super) place: Place,
     pub(super) chain: Chain,
     pub(super) signers: Hand,
-    pub(super) vault_key: VaultKey,
+    pub(super) preparer: Preparer,
     /// The vault segment written to, once there was something to write.
     pub(super) objects: Option<Objects>,
     pub(super) sources: Sources,
@@ -50,29 +52,46 @@ impl Writer {
     /// from then on ([`BookError::Poisoned`]) and must be opened anew.
     pub fn commit(&mut self, batch: Vec<Draft>) -> Result<Committed, BookError> {
         self.check_poisoned()?;
-        if batch.is_empty() || batch.len() > MAX_BATCH {
-            return Err(EntryError::BatchSize {
-                count: batch.len(),
-                limit: MAX_BATCH,
-            }
-            .into());
-        }
-        let mut sealer = Sealer {
-            origin: &self.chain.origin,
-            key: &self.vault_key,
-            payloads: self.options.payloads,
-            entropy: &mut self.sources.entropy,
-        };
+        check_size(batch.len())?;
+        let entropy = &mut self.sources.entropy;
         let prepared = batch
             .into_iter()
-            .map(|draft| sealer.prepare(draft))
+            .map(|draft| self.preparer.prepare(draft, entropy))
             .collect::<Result<Vec<_>, _>>()?;
+        let committed = self.commit_prepared(move || prepared)?;
+        Ok(committed.ok_or_else(|| no_batch(0))?)
+    }
+
+    /// As [`Writer::commit`], of entries that were prepared before. They are asked for once the lock is held and what others
+    /// appended is read, so that whatever came while this process waited goes along; no entries are no batch.
+    ///
+    /// # Errors
+    /// As [`Writer::commit`]; [`EntryError::OtherBook`] and [`EntryError::BatchSize`] before any of the batch is written.
+    pub fn commit_prepared(
+        &mut self,
+        take: impl FnOnce() -> Vec<Prepared>,
+    ) -> Result<Option<Committed>, BookError> {
+        self.check_poisoned()?;
         self.locked(|writer| {
             let recovery = writer.catch_up()?;
-            let mut committed = writer.append(prepared)?;
+            let batch = take();
+            if batch.is_empty() {
+                return Ok(None);
+            }
+            check_size(batch.len())?;
+            batch
+                .iter()
+                .try_for_each(|prepared| prepared.check(&writer.preparer))?;
+            let mut committed = writer.append(batch)?;
             committed.recovery = recovery;
-            Ok(committed)
+            Ok(Some(committed))
         })
+    }
+
+    /// What prepares drafts for this writer, on other threads.
+    #[must_use]
+    pub fn preparer(&self) -> Preparer {
+        self.preparer.clone()
     }
 
     /// Records `outcome: unknown` for every call without an outcome whose process is not `alive`, exactly once even when
@@ -97,7 +116,7 @@ impl Writer {
                     outcome.settled = Some(writer.options.process.clone());
                     Prepared::plain(outcome)
                 };
-                let batch = part.iter().map(outcome).collect();
+                let batch = part.iter().map(outcome).collect::<Result<_, _>>()?;
                 writer.append(batch)?;
             }
             Ok(dead)
@@ -140,7 +159,21 @@ impl Writer {
         &mut self,
         act: impl FnOnce(&mut Self) -> Result<T, BookError>,
     ) -> Result<T, BookError> {
-        let held = self.lock.lock()?;
+        let taken = match self.lock.try_lock() {
+            Ok(None) => {
+                self.look_ahead();
+                self.lock.lock()
+            }
+            Ok(Some(held)) => Ok(held),
+            Err(error) => Err(error),
+        };
+        let held = match taken {
+            Ok(held) => held,
+            Err(error) => {
+                self.poisoned = Some(error.to_string());
+                return Err(error);
+            }
+        };
         let result = self.check_places().and_then(|()| act(self));
         if let Err(error) = &result
             && !error.is_harmless()
@@ -180,6 +213,34 @@ impl Writer {
         }))
     }
 
+    /// Reads and verifies what others have appended while one of them still holds the lock: that much less is to be read under
+    /// it. What can't be read now may be half written; under the lock it is judged.
+    fn look_ahead(&mut self) {
+        let path = self.layout.segment(self.first);
+        let grown = files::length(&self.journal, &path);
+        if !grown.is_ok_and(|length| length > self.place.offset) || self.check_end().is_err() {
+            return;
+        }
+        let before = (self.chain.clone(), self.place);
+        let mut recent = Recent::default();
+        match self.scan(&path, &mut recent) {
+            Ok(_) if recent.recovered => self.objects = None,
+            Ok(_) => {}
+            Err(_) => (self.chain, self.place) = before,
+        }
+    }
+
+    /// Reads on in the segment; answers what lies behind its last checkpoint.
+    fn scan(&mut self, path: &Path, recent: &mut Recent) -> Result<Option<Tail>, BookError> {
+        let scan = Scan {
+            file: &self.journal,
+            path,
+            threads: self.options.threads,
+            signatures: Which::Last,
+        };
+        scan.advance(&mut self.chain, &mut self.place, recent)
+    }
+
     /// Reads and verifies what other processes appended; sets aside what one of them left unfinished.
     pub(super) fn catch_up(&mut self) -> Result<Option<Recovery>, BookError> {
         loop {
@@ -196,13 +257,7 @@ impl Writer {
             self.check_end()?;
             let mut recent = Recent::default();
             if length > self.place.offset {
-                let scan = Scan {
-                    file: &self.journal,
-                    path: &path,
-                    threads: self.options.threads,
-                    signatures: Which::Last,
-                };
-                let tail = scan.advance(&mut self.chain, &mut self.place, &mut recent)?;
+                let tail = self.scan(&path, &mut recent)?;
                 if recent.recovered {
                     self.objects = None;
                 }
@@ -211,16 +266,18 @@ impl Writer {
                 }
             }
             let next = self.layout.segment(self.chain.size());
-            if self.chain.size() == self.first || !files::exists(&next) {
+            if self.chain.size() == self.first || !files::exists(&next)? {
                 break;
             }
             let journal = files::open_write(&next)?;
+            // Another process's sync may have failed, which a file opened only now is not told.
+            files::read_from_disk(&journal).map_err(BookError::io("sync", &next))?;
             self.place = recover::link(&journal, &next, self.chain.size(), &self.chain)?;
             self.journal = journal;
             self.first = self.chain.size();
             self.start = self.place.offset;
         }
-        if self.has_pending() {
+        if self.has_pending()? {
             self.record_recovery(Vec::new())
         } else {
             Ok(None)
@@ -245,7 +302,7 @@ impl Writer {
             VaultEnd::default()
         };
         let now = (self.sources.clock)();
-        let (batch, own) = self.with_clock(batch, now);
+        let (batch, own) = self.with_clock(batch, now)?;
         let mut lines = Lines::make(batch, &mut self.chain, end, now, &mut self.signers)?;
         let head = &self.chain.head;
         if let Some(signed) = &self.signed
@@ -305,5 +362,19 @@ impl Writer {
             line: 1,
         };
         Ok(())
+    }
+}
+
+fn check_size(count: usize) -> Result<(), EntryError> {
+    match count {
+        1..=MAX_BATCH => Ok(()),
+        _ => Err(no_batch(count)),
+    }
+}
+
+fn no_batch(count: usize) -> EntryError {
+    EntryError::BatchSize {
+        count,
+        limit: MAX_BATCH,
     }
 }

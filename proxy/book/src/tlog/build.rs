@@ -321,7 +321,7 @@ impl Tlog {
                 );
                 store.put_away(Disagreement::Differs, CHECKPOINT, &what)?;
             }
-            (None, _) if files::exists(&self.layout.tlog().join(CHECKPOINT)) => {
+            (None, _) if files::exists(&self.layout.tlog().join(CHECKPOINT))? => {
                 let what = "it is not a checkpoint by this book's key";
                 store.put_away(Disagreement::Differs, CHECKPOINT, what)?;
             }

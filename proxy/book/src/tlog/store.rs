@@ -90,7 +90,7 @@ impl<'a> Store<'a> {
         if self.mode == Mode::Write {
             self.make_dirs(path.parent().unwrap_or(&path))?;
         }
-        if files::exists(&path) {
+        if files::exists(&path)? {
             let same = files::own_length(&path) == Some(bytes.len() as u64)
                 && files::read_small(&path, bytes.len() as u64)? == bytes;
             if same {
@@ -118,7 +118,7 @@ impl<'a> Store<'a> {
         self.make_dirs(&self.layout.tlog())?;
         files::sync_files(&std::mem::take(&mut self.unsynced))?;
         let path = self.layout.tlog().join(CHECKPOINT);
-        if files::exists(&path) && files::own_length(&path).is_none() {
+        if files::exists(&path)? && files::own_length(&path).is_none() {
             self.put_away(Disagreement::Stray, CHECKPOINT, "it is no file")?;
         }
         files::write_new(&path, &[note.as_bytes()])?;
@@ -193,7 +193,7 @@ impl<'a> Store<'a> {
             self.make_dirs(parent)?;
         }
         if !files::is_own_dir(dir) {
-            if files::exists(dir) {
+            if files::exists(dir)? {
                 let name = dir.strip_prefix(&root).unwrap_or(dir);
                 let name = name.to_string_lossy().into_owned();
                 let evidence = self.move_to_quarantine(dir)?;

@@ -25,6 +25,8 @@ pub enum AgentCommand {
     List,
     /// End an agent's key at once
     Revoke(RevokeArgs),
+    /// What an agent did, told by the book alone
+    Report(super::turn::AgentReportArgs),
 }
 
 /// An agent to add.
@@ -59,6 +61,7 @@ pub fn run(context: &Context, command: AgentCommand) -> Result<Report, Problem> 
         AgentCommand::Add(args) => add(context, &args),
         AgentCommand::List => list(context),
         AgentCommand::Revoke(args) => revoke(context, &args.name),
+        AgentCommand::Report(args) => super::turn::agent_report(context, &args),
     }
 }
 
@@ -113,7 +116,7 @@ fn add(context: &Context, args: &AddArgs) -> Result<Report, Problem> {
         revoked_at: None,
     };
     state.add_key(&prefix, &record, now)?;
-    change(context, "agent add", |map| {
+    change(context, &format!("agent add {}", args.name), |map| {
         let agents = object(map, "agents")?;
         refuse_existing(agents.contains_key(args.name.as_str()), &args.name)?;
         agents.insert(args.name.to_string(), Value::Object(entry(args, &prefix)));
@@ -288,7 +291,7 @@ fn revoke(context: &Context, name: &Name) -> Result<Report, Problem> {
         )),
         Ok(settings) => {
             if settings.agent(name.as_str()).is_some() {
-                change(context, "agent revoke", |map| {
+                change(context, &format!("agent revoke {name}"), |map| {
                     object(map, "agents")?.shift_remove(name.as_str());
                     Ok(())
                 })?;

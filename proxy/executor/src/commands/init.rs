@@ -11,7 +11,7 @@ use crate::folder::{read_own, replace};
 use crate::pin;
 use crate::problem::Problem;
 use crate::secrets::{self, Account, Secret, SecretStore, random};
-use crate::settings::{self, ExecutorEntry, SecretsKind, render};
+use crate::settings::{self, ExecutorEntry, SecretsKind, authors, render};
 use crate::store::{BucketsDb, StateDb};
 
 use super::{Context, Report, plain};
@@ -82,6 +82,7 @@ pub fn run(context: &Context, args: &InitArgs) -> Result<Report, Problem> {
     let document = document(&draft);
     let bytes = render(&document);
     settings::check_bytes(&folder.settings(), &bytes)?;
+    authors::announce(folder, &[], &bytes, "init")?;
     replace(&folder.settings(), &bytes)?;
     // A draft that stays is harmless: the executor is whole, so no `init` looks at it again.
     let _ = fs::remove_file(draft_path(context));

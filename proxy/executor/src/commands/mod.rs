@@ -10,8 +10,9 @@ pub mod doctor;
 pub mod findings;
 pub mod init;
 pub mod key;
+mod owed;
+pub mod preset_words;
 pub mod probe;
-pub mod record;
 pub mod run;
 pub mod secret;
 pub mod server;
@@ -21,6 +22,7 @@ pub mod switch;
 pub mod tool;
 pub mod tools;
 pub mod tour;
+pub mod turn;
 
 use std::io::Write;
 use std::process::ExitCode;

@@ -116,13 +116,21 @@ fn judged(
         .map(|tool| ListedTool {
             name: tool.name.to_string(),
             set_aside: changed(tool),
+            schema: schema(&tool.raw),
         })
         .collect();
     tools.extend(catalog.set_aside.iter().map(|aside| ListedTool {
         name: aside.tool.clone(),
         set_aside: Some(format!("{} (at `{}`)", aside.reason, aside.pointer)),
+        schema: None,
     }));
     Ok(tools)
+}
+
+/// The input schema of a tool's definition.
+fn schema(definition: &[u8]) -> Option<Value> {
+    let mut definition: Value = serde_json::from_slice(definition).ok()?;
+    definition.get_mut("inputSchema").map(Value::take)
 }
 
 /// The values of the server's secrets: (variable, value).

@@ -8,7 +8,6 @@ use crate::secrets::Account;
 use crate::settings::{Launch, Name, Pages, Pass, Server, Settings, edit, object, suggest};
 use crate::store::StateDb;
 
-use super::record::{SettingsChange, record_settings_change};
 use super::suspect::{suspicion, words_with_secrets};
 use super::{Context, Report, plain, server_check, table, unknown};
 
@@ -194,7 +193,7 @@ fn add(context: &Context, args: &AddArgs) -> Result<Report, Problem> {
         entry.insert("preset".to_owned(), Value::from(preset.as_str()));
     }
     entry.insert("tools".to_owned(), json!({}));
-    change(context, "server add", |map| {
+    change(context, &format!("server add {}", args.name), |map| {
         let servers = object(map, "servers")?;
         if servers.contains_key(args.name.as_str()) {
             return Err(Problem::new(
@@ -211,10 +210,7 @@ fn add(context: &Context, args: &AddArgs) -> Result<Report, Problem> {
         text.push_str(&format!("{note}\n"));
     }
     if let Some(preset) = suggested {
-        text.push_str(&format!(
-            "this looks like the server the preset `{preset}` knows: `countersign server set {} --preset {preset}` takes over which tools only read\n",
-            args.name
-        ));
+        text.push_str(&super::preset_words::offer(args.name.as_str(), preset));
     }
     let mut next: Vec<String> = args
         .secret
@@ -222,8 +218,12 @@ fn add(context: &Context, args: &AddArgs) -> Result<Report, Problem> {
         .map(|key| format!("countersign secret set {}/{key}", args.name))
         .collect();
     next.push(format!("countersign server check {}", args.name));
+    let unknown = match &args.preset {
+        Some(preset) => format!("each of its tools that the preset `{preset}` doesn't know"),
+        None => "each of its tools".to_owned(),
+    };
     text.push_str(&format!(
-        "without more, each of its tools counts as a write\nnext: `{}`\n",
+        "without more, {unknown} counts as a write\nnext: `{}`\n",
         next.join("`, then `")
     ));
     Ok(Report::new(
@@ -284,7 +284,7 @@ fn remove(context: &Context, name: &Name) -> Result<Report, Problem> {
         .secrets()
         .map(|(_, place)| place.to_owned())
         .collect();
-    change(context, "server remove", |map| {
+    change(context, &format!("server remove {name}"), |map| {
         object(map, "servers")?.shift_remove(name.as_str());
         Ok(())
     })?;
@@ -332,7 +332,7 @@ fn set(context: &Context, args: &SetArgs) -> Result<Report, Problem> {
         "headers"
     };
     let mut notes = Vec::new();
-    change(context, "server set", |map| {
+    change(context, &format!("server set {}", args.name), |map| {
         let entry = object(object(map, "servers")?, args.name.as_str())?;
         if args.enable || args.disable {
             entry.insert("enabled".to_owned(), Value::Bool(args.enable));
@@ -394,22 +394,13 @@ fn set(context: &Context, args: &SetArgs) -> Result<Report, Problem> {
     ))
 }
 
-/// Edits executor.json and tells the book.
+/// Edits executor.json. `by` is the command and what it is about, as the record will name it.
 pub fn change<T>(
     context: &Context,
-    by: &'static str,
+    by: &str,
     change: impl FnOnce(&mut Map<String, Value>) -> Result<T, Problem>,
 ) -> Result<T, Problem> {
-    let (value, settings, bytes) = edit(&context.folder, change)?;
-    record_settings_change(
-        &context.folder,
-        SettingsChange {
-            settings: &settings,
-            bytes: &bytes,
-            by,
-        },
-    )?;
-    Ok(value)
+    edit(&context.folder, by, change).map(|(value, ..)| value)
 }
 
 fn split(pair: &str) -> Result<(&str, &str), Problem> {

@@ -1,6 +1,6 @@
 //! `server check`: whether a server can be started, what tools it has, and what is open of them. Talking to it is the relay's.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::problem::Problem;
 use crate::settings::{Launch, Server, Setting, may_use, tool_settings};
@@ -16,6 +16,8 @@ pub struct ListedTool {
     pub name: String,
     /// Why it can't be used (its schema doesn't compile, its definition changed, …); `None` where nothing is wrong.
     pub set_aside: Option<String>,
+    /// Its input schema, as the server gives it; `None` where it can't be used.
+    pub schema: Option<Value>,
 }
 
 /// Runs the command.
@@ -64,11 +66,13 @@ pub fn run(context: &Context, args: &CheckArgs) -> Result<Report, Problem> {
             (None, true) => "hidden".to_owned(),
             (None, false) => "open".to_owned(),
         };
-        json_tools.push(json!({"name": tool.name, "kind": kind, "state": state}));
+        let verb = server.tool(&tool.name).verb;
+        json_tools.push(json!({"name": tool.name, "kind": kind, "state": state, "verb": verb}));
         rows.push(vec![
             plain(&tool.name),
             kind.as_str().unwrap_or_default().to_owned(),
             state,
+            plain(&verb.unwrap_or_default()),
         ]);
     }
     let agents: Vec<&str> = settings
@@ -82,15 +86,17 @@ pub fn run(context: &Context, args: &CheckArgs) -> Result<Report, Problem> {
     } else {
         "countersign tools"
     };
+    let preset = super::preset_words::said(server, &tools);
     let text = format!(
-        "server {} starts and has {} tools\n{}next: `{next}`\n",
+        "server {} starts and has {} tools\n{}{}next: `{next}`\n",
         server.name,
         tools.len(),
-        table(&["tool", "kind", "state"], &rows)
+        table(&["tool", "kind", "state", "what it does"], &rows),
+        preset.text
     );
     Ok(Report::new(
         text,
-        json!({"server": server.name, "tools": json_tools, "agents": agents, "next": next}),
+        json!({"server": server.name, "tools": json_tools, "preset": preset.json, "agents": agents, "next": next}),
     ))
 }
 

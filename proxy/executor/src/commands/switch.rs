@@ -9,7 +9,6 @@ use crate::folder::{FolderError, private_options, sync_dir};
 use crate::problem::Problem;
 use crate::settings::edit;
 
-use super::record::{SettingsChange, record_settings_change};
 use super::{Context, Report, not_initialised};
 
 /// Stops every agent: the marker first (it alone is enough), then `enabled` in executor.json.
@@ -76,19 +75,12 @@ pub fn on(context: &Context) -> Result<Report, Problem> {
     ))
 }
 
-fn set_enabled(context: &Context, enabled: bool, by: &'static str) -> Result<(), Problem> {
-    let ((), settings, bytes) = edit(&context.folder, |map| {
+fn set_enabled(context: &Context, enabled: bool, by: &str) -> Result<(), Problem> {
+    edit(&context.folder, by, |map| {
         map.insert("enabled".to_owned(), Value::Bool(enabled));
         Ok(())
-    })?;
-    record_settings_change(
-        &context.folder,
-        SettingsChange {
-            settings: &settings,
-            bytes: &bytes,
-            by,
-        },
-    )
+    })
+    .map(drop)
 }
 
 #[cfg(test)]

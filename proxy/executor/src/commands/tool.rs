@@ -92,10 +92,14 @@ fn set(context: &Context, args: &SetArgs) -> Result<Report, Problem> {
     let warnings: Vec<String> = unseen(context, find(&settings, &args.server)?, &args.tool)
         .into_iter()
         .collect();
-    change(context, "tool set", |map| {
-        let server = object(object(map, "servers")?, args.server.as_str())?;
-        apply(object(object(server, "tools")?, &args.tool)?, args)
-    })?;
+    change(
+        context,
+        &format!("tool set {} {}", args.server, args.tool),
+        |map| {
+            let server = object(object(map, "servers")?, args.server.as_str())?;
+            apply(object(object(server, "tools")?, &args.tool)?, args)
+        },
+    )?;
     let settings = context.settings()?;
     let entry = find(&settings, &args.server)?
         .entry

@@ -52,6 +52,9 @@ pub struct Availability {
     pub scope: String,
     /// When it is dangerous: `never`, `always`, `sometimes`.
     pub danger: &'static str,
+    /// What it does, in plain words, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verb: Option<String>,
     /// Empty where it is open.
     pub closed: Vec<Reason>,
     /// What was found wrong with its definition.
@@ -157,6 +160,7 @@ pub fn run(context: &Context, args: &ToolsArgs) -> Result<Report, Problem> {
                 json!(tool.kind).as_str().unwrap_or_default().to_owned(),
                 tool.scope.clone(),
                 state,
+                plain(tool.verb.as_deref().unwrap_or_default()),
             ]
         })
         .collect();
@@ -172,7 +176,10 @@ pub fn run(context: &Context, args: &ToolsArgs) -> Result<Report, Problem> {
     if settings.servers.is_empty() {
         text.push_str("no server yet\nnext: `countersign server add NAME -- COMMAND ARGS…`\n");
     } else if !rows.is_empty() {
-        text.push_str(&table(&["server", "tool", "kind", "scope", "state"], &rows));
+        text.push_str(&table(
+            &["server", "tool", "kind", "scope", "state", "what it does"],
+            &rows,
+        ));
     }
     let unseen: Vec<&Server> = settings
         .servers
@@ -303,8 +310,10 @@ fn one(
         .filter(|(_, holds)| *holds)
         .map(|(reason, _)| reason)
         .collect();
+    let verb = server.tool(&name).verb;
     Ok(Availability {
         server: server.name.to_string(),
+        verb,
         name,
         kind: tool.kind,
         scope,

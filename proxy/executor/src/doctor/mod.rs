@@ -95,6 +95,10 @@ const CHECKS: &[Check] = &[
         look: Look::Settings(checks::servers),
     },
     Check {
+        name: "presets",
+        look: Look::Settings(checks::presets),
+    },
+    Check {
         name: "names",
         look: Look::Settings(checks::names),
     },

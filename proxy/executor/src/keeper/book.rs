@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::fs;
 use std::sync::Arc;
+use std::time::Duration;
 
 use countersign_book::{self as entries, Count, Draft};
 use countersign_gate::Facts;
@@ -16,6 +17,7 @@ use sha2::{Digest, Sha256};
 use crate::folder::Folder;
 use crate::recorder::liveness::{Process, is_alive};
 use crate::recorder::{Chore, Chores, Moment, Recorder};
+use crate::settings::authors;
 use crate::store::{RefusalCount, SharedStore};
 
 /// What this process has recorded of a server's tools, so that nothing is recorded twice in a row.
@@ -109,7 +111,7 @@ fn queue(recorder: &Recorder, drafts: Vec<Draft>) {
 
 /// Queues a `settings` entry when executor.json is not the one that was recorded last.
 pub fn note_settings(recorder: &Recorder, folder: &Folder) {
-    if let Some(chore) = settings_changed(folder) {
+    if let Some(chore) = settings_changed(folder, Duration::from_millis(500)) {
         queue(recorder, chore.drafts);
         (chore.done)();
     }
@@ -121,9 +123,9 @@ pub fn chores(folder: &Folder, store: &Arc<SharedStore>, process: &Arc<Process>)
     let (folder, store, process) = (folder.clone(), Arc::clone(store), process.name().to_owned());
     Box::new(move |moment| {
         let mut chores = Vec::new();
-        chores.extend(settings_changed(&folder));
+        chores.extend(settings_changed(&folder, Duration::ZERO));
         let now = Timestamp::now();
-        chores.extend(super::owed::owed(&folder, &store, now));
+        chores.extend(super::owed::chore(&folder, &store, now));
         // The last minute is over for a process that ends.
         let until = if moment == Moment::Ending {
             now.as_millisecond() + 60_000
@@ -186,17 +188,21 @@ fn refusals(counts: &[RefusalCount]) -> Vec<Draft> {
 
 /// A `settings` entry when executor.json is not the one that was recorded last. What was recorded last is remembered in
 /// `run/settings.sha256`; where that is lost the entry is written once more, which says nothing wrong.
-fn settings_changed(folder: &Folder) -> Option<Chore> {
-    let bytes = fs::read(folder.settings()).ok()?;
-    let digest: [u8; 32] = Sha256::digest(bytes).into();
-    let text = data_encoding::HEXLOWER.encode(&digest);
+fn settings_changed(folder: &Folder, wait: Duration) -> Option<Chore> {
     let remembered = folder.run().join("settings.sha256");
-    if fs::read_to_string(&remembered).is_ok_and(|last| last == text) {
-        return None;
-    }
+    let is_new = || {
+        let bytes = fs::read(folder.settings()).ok()?;
+        let text = authors::digest(&bytes);
+        let last = fs::read_to_string(&remembered).ok();
+        (last.as_ref() != Some(&text)).then_some((bytes, text, last))
+    };
+    is_new()?;
+    // One process of several records it; the others wait for that or, where it takes long, look again with the next chores.
+    let lock = folder.lock("settings.record.lock", wait).ok()?;
+    let (bytes, text, last) = is_new()?;
     let draft = Draft::new(entries::Settings {
-        by: "unknown".to_owned(),
-        hash: entries::Hash(digest),
+        by: authors::authors(folder, last.as_deref(), &text),
+        hash: entries::Hash(Sha256::digest(bytes).into()),
     });
     Some(Chore {
         drafts: vec![draft],
@@ -204,6 +210,7 @@ fn settings_changed(folder: &Folder) -> Option<Chore> {
             if let Err(error) = fs::write(&remembered, &text) {
                 tracing::warn!(%error, "the settings may be recorded again");
             }
+            drop(lock);
         }),
     })
 }

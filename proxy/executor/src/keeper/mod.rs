@@ -4,9 +4,10 @@
 mod book;
 mod holdings;
 mod opened;
-mod owed;
+pub mod owed;
 mod queue;
 mod shelf;
+pub mod upkeep;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

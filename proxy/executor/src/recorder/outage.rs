@@ -132,6 +132,8 @@ fn judge(error: &BookError) -> (&'static str, &'static str) {
         BookError::WrongKey { .. } | BookError::WrongVaultKey => {
             ("the key at hand is not the book's", "wrong_key")
         }
+        BookError::Entry(_) => ("no entry of the record can be made of it", "not_an_entry"),
+        BookError::Entropy(_) => ("the system gives no random bytes", "no_random"),
         _ => (
             "the book can't be opened; `countersign doctor` says why",
             "not_opened",

@@ -7,6 +7,7 @@ use countersign_book::{self as book, Count, Draft, Field, Payload};
 use countersign_gate::ports::{self as gate, Pending};
 use countersign_gate::turn::What;
 
+use super::decisions::Decisions;
 use super::{Recorder, Stopped, When, turns};
 
 /// Longest self-description of a client, request id or reason kept in an entry, in bytes.
@@ -17,6 +18,7 @@ const TEXT: usize = 256;
 pub struct BookPort {
     recorder: Recorder,
     process: Arc<str>,
+    decisions: Option<Decisions>,
 }
 
 impl BookPort {
@@ -26,7 +28,15 @@ impl BookPort {
         Self {
             recorder,
             process: process.into(),
+            decisions: None,
         }
+    }
+
+    /// The same, with decisions about held calls that are owed to the book written before the calls that run under them.
+    #[must_use]
+    pub fn with_decisions(mut self, decisions: Decisions) -> Self {
+        self.decisions = Some(decisions);
+        self
     }
 }
 
@@ -34,11 +44,19 @@ impl gate::Book for BookPort {
     fn note(&self, note: gate::Note) -> Pending<'_, Result<(), gate::BookError>> {
         Box::pin(async move {
             let when = when(note.durability);
+            let ahead = match (&self.decisions, &note.call.links.approval) {
+                (Some(decisions), Some(approval)) => {
+                    let ahead = decisions.about(approval).await;
+                    Some(ahead.map_err(undecided)?)
+                }
+                _ => None,
+            };
             let mut drafts = Vec::with_capacity(2 + note.decisions.len() + note.turns.len());
             let (failed, moved): (Vec<_>, Vec<_>) = note
                 .turns
                 .into_iter()
                 .partition(|fact| fact.what == What::Failed);
+            drafts.extend(ahead.iter().flat_map(|ahead| ahead.drafts.clone()));
             drafts.extend(moved.iter().map(turns::draft));
             let id = call_id(&note.call.call_id)?;
             let (call, mut bytes) = call(note.call, id.clone(), &self.process);
@@ -57,7 +75,11 @@ impl gate::Book for BookPort {
             self.recorder
                 .submit(drafts, bytes, when)
                 .await
-                .map_err(words)
+                .map_err(words)?;
+            if let Some(ahead) = ahead {
+                ahead.written();
+            }
+            Ok(())
         })
     }
 
@@ -200,6 +222,14 @@ fn call_id(text: &str) -> Result<book::CallId, gate::BookError> {
 
 fn hash(hash: countersign_permission::Hash) -> book::Hash {
     book::Hash(*hash.as_bytes())
+}
+
+fn undecided(detail: String) -> gate::BookError {
+    gate::BookError {
+        why: "what was decided about this call can't be brought into the record now",
+        detail,
+        held: None,
+    }
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "an argument of map_err")]

@@ -203,3 +203,121 @@ async fn b16_an_outage_ends_by_itself_and_is_on_record() {
         assert!(gap.from.is_some() && gap.from <= gap.until);
     }
 }
+
+/// A settings entry, and one no line has room for.
+fn good_and_bad(by: usize) -> Vec<Draft> {
+    let long = Settings {
+        by: "x".repeat(20_000),
+        hash: countersign_book::Hash([0; 32]),
+    };
+    entry(by).into_iter().chain([Draft::new(long)]).collect()
+}
+
+#[tokio::test]
+async fn b7_a_draft_no_entry_can_be_made_of_fails_its_own_submission_and_no_other() {
+    let dir = book();
+    let recorder = recorder(dir.path());
+    // Once while the book is being opened, once while it is open.
+    for round in [0, 10] {
+        let submit = |drafts| recorder.submit(drafts, 0, When::Durable);
+        let (before, bad, after) = tokio::join!(
+            submit(entry(round + 1)),
+            submit(good_and_bad(round + 2)),
+            submit(entry(round + 3)),
+        );
+        let bad = bad.unwrap_err();
+        assert!((before.is_ok(), after.is_ok()) == (true, true));
+        assert_eq!(bad.why(), "no entry of the record can be made of it");
+        assert!(bad.to_string().contains("would be"), "{bad}");
+    }
+    assert_eq!(written(dir.path()), [1, 3, 11, 13]);
+}
+
+#[tokio::test]
+async fn entries_of_one_caller_stand_in_the_order_it_handed_them_over() {
+    let dir = book();
+    let recorder = recorder(dir.path());
+    let callers: Vec<_> = (0..8)
+        .map(|caller| {
+            let recorder = recorder.clone();
+            tokio::spawn(async move {
+                for n in 0..40 {
+                    let when = match n % 10 {
+                        9 => When::Durable,
+                        _ => When::Queued,
+                    };
+                    let entry = entry(caller * 100 + n);
+                    recorder.submit(entry, 0, when).await.unwrap();
+                }
+            })
+        })
+        .collect();
+    for caller in callers {
+        caller.await.unwrap();
+    }
+    recorder.close(Duration::from_secs(30));
+    let all = written(dir.path());
+    for caller in 0..8 {
+        let of = all.iter().filter(|by| **by / 100 == caller).copied();
+        let expected: Vec<usize> = (0..40).map(|n| caller * 100 + n).collect();
+        assert_eq!(of.collect::<Vec<_>>(), expected);
+    }
+}
+
+#[tokio::test]
+async fn b16_what_an_outage_takes_along_before_it_was_asked_for_is_counted_and_answered() {
+    let dir = book();
+    let recorder = recorder(dir.path());
+    recorder.submit(entry(1), 0, When::Durable).await.unwrap();
+    let journal = dir.path().join("book/journal");
+    std::fs::rename(&journal, dir.path().join("away")).unwrap();
+    recorder.queue(entry(2), 0).unwrap();
+    let refused = recorder
+        .submit(entry(3), 0, When::Durable)
+        .await
+        .unwrap_err();
+    assert!(refused.to_string().contains("taken away"), "{refused}");
+    std::fs::rename(dir.path().join("away"), &journal).unwrap();
+    assert_eq!(written(dir.path()), [1]);
+    assert!(recorder.queue(entry(4), 0).is_err());
+}
+
+#[tokio::test]
+async fn b17_who_gives_up_waiting_keeps_nobody_else_of_the_batch_waiting() {
+    let dir = book();
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let path = dir.path().join("book");
+    let open = move || {
+        let _ = wait.recv();
+        Writer::open(
+            &path,
+            Signer::from_seed([1; 32]),
+            VaultKey::from_bytes([2; 32]),
+            sources(),
+            WriterOptions::new("test"),
+        )
+    };
+    let recorder = Recorder::start("test", open, |_| true, Box::new(|_| Vec::new())).unwrap();
+    let submit = |by| {
+        let recorder = recorder.clone();
+        async move { recorder.submit(entry(by), 0, When::Durable).await }
+    };
+    // The first and the third hand their entries over and go away, before the answer and with it.
+    assert!(
+        tokio::time::timeout(Duration::ZERO, submit(0))
+            .await
+            .is_err()
+    );
+    let second = tokio::spawn(submit(1));
+    tokio::task::yield_now().await;
+    let third = tokio::spawn(submit(2));
+    let others: Vec<_> = (3..40).map(|by| tokio::spawn(submit(by))).collect();
+    tokio::task::yield_now().await;
+    third.abort();
+    go.send(()).unwrap();
+    second.await.unwrap().unwrap();
+    for other in others {
+        other.await.unwrap().unwrap();
+    }
+    assert_eq!(written(dir.path()), (0..40).collect::<Vec<_>>());
+}

@@ -1,5 +1,7 @@
 //! Checks what executor.json says of one tool. Knows no server and no agent.
 
+use serde_json::{Map, Value};
+
 use super::checked::{Fault, fault};
 use super::tool::{Cost, PathEntry, PreviewEntry, ToolEntry};
 
@@ -50,11 +52,36 @@ pub(super) fn check_tool(tool: &ToolEntry) -> Result<(), Fault> {
         if let Some(diff) = diff {
             check_pointer("preview.diff.new", &diff.new)?;
         }
+        for read in reads {
+            let own = read.when.iter().chain(&read.ignore).chain(&read.text);
+            for pointer in own {
+                check_pointer("preview.reads", pointer)?;
+            }
+            for pointer in taken(&read.arguments) {
+                check_pointer("preview.reads.arguments", pointer)?;
+            }
+        }
         if argument.is_none() && reads.is_empty() {
             return Err(fault("preview", "expected `argument` or `reads`"));
         }
     }
     Ok(())
+}
+
+/// The pointers into the call's arguments that a recipe's read takes values from.
+pub(super) fn taken(arguments: &Map<String, Value>) -> Vec<&str> {
+    arguments.values().flat_map(taken_by).collect()
+}
+
+fn taken_by(value: &Value) -> Vec<&str> {
+    match value {
+        Value::Object(members) => match (members.len(), members.get("from")) {
+            (1, Some(Value::String(pointer))) => vec![pointer],
+            _ => taken(members),
+        },
+        Value::Array(items) => items.iter().flat_map(taken_by).collect(),
+        _ => Vec::new(),
+    }
 }
 
 fn check_pointer(member: &str, pointer: &str) -> Result<(), Fault> {

@@ -8,14 +8,15 @@ use crate::folder::{Folder, read_own, replace};
 use crate::problem::Problem;
 
 use super::load::{MAX_BYTES, SettingsError, check_bytes};
-use super::{Settings, strict};
+use super::{Settings, authors, strict};
 
 const WAIT: Duration = Duration::from_secs(10);
 
 /// Runs `change` on the document and writes it back if it changed and the result checks. Members keep their order; what `change`
-/// doesn't touch stays. Returns what `change` returned, the settings as they are now and the file's bytes.
+/// doesn't touch stays. `by` is the command in words, for whoever records the change. Returns what `change` returned, the settings as they are now and the file's bytes.
 pub fn edit<T>(
     folder: &Folder,
+    by: &str,
     change: impl FnOnce(&mut Map<String, Value>) -> Result<T, Problem>,
 ) -> Result<(T, Settings, Vec<u8>), Problem> {
     folder.check()?;
@@ -43,6 +44,10 @@ pub fn edit<T>(
     }
     let bytes = render(&document);
     let settings = check_bytes(&path, &bytes).map_err(refused)?;
+    // Before the file is there: whoever sees it knows by whom.
+    if let Err(error) = authors::announce(folder, &old, &bytes, by) {
+        tracing::warn!(%error, "the record of this change may not say which command made it");
+    }
     replace(&path, &bytes)?;
     Ok((value, settings, bytes))
 }
@@ -112,7 +117,7 @@ mod tests {
             serde_json::from_slice(&std::fs::read(folder.settings()).unwrap()).unwrap()
         };
         let before = text(&folder);
-        let ((), settings, bytes) = edit(&folder, |map| {
+        let ((), settings, bytes) = edit(&folder, "test", |map| {
             map.insert("enabled".to_owned(), Value::Bool(false));
             Ok(())
         })
@@ -137,7 +142,7 @@ mod tests {
     fn a_change_that_breaks_the_file_is_not_written() {
         let (_temp, folder) = world();
         let before = std::fs::read(folder.settings()).unwrap();
-        let error = edit(&folder, |map| {
+        let error = edit(&folder, "test", |map| {
             map.insert("colour".to_owned(), Value::Null);
             Ok(())
         })
@@ -154,7 +159,7 @@ mod tests {
                 let folder = &folder;
                 scope.spawn(move || {
                     for n in 0..5 {
-                        edit(folder, |map| {
+                        edit(folder, "test", |map| {
                             map["disabled_tools"]
                                 .as_array_mut()
                                 .unwrap()

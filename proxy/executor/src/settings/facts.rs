@@ -223,6 +223,9 @@ fn preview(entry: PreviewEntry) -> Preview {
                 .map(|read| PreviewRead {
                     tool: read.tool,
                     arguments: read.arguments,
+                    when: read.when,
+                    ignore: read.ignore,
+                    text: read.text,
                 })
                 .collect(),
             new: entry.diff.map(|diff| diff.new),

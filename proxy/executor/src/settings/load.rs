@@ -316,6 +316,18 @@ mod tests {
                 "servers.s.tools.t.preview: expected `argument` or `reads`",
             ),
             (
+                tool(r#""preview":{"reads":[{"tool":"r","ignore":["id"]}]}"#),
+                "servers.s.tools.t.preview.reads: `id` is not a JSON pointer",
+            ),
+            (
+                tool(r#""preview":{"reads":[{"tool":"r","arguments":{"a":[{"from":"b"}]}}]}"#),
+                "servers.s.tools.t.preview.reads.arguments: `b` is not a JSON pointer",
+            ),
+            (
+                tool(r#""preview":{"reads":[{"tool":"r","if":"/a"}]}"#),
+                "servers.s.tools.t.preview.reads[0].if: unknown member",
+            ),
+            (
                 agent(r#""expires_at":"tomorrow""#),
                 "agents.a.expires_at: `tomorrow` is not a time",
             ),

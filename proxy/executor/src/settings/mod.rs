@@ -3,6 +3,7 @@
 //! Two stages: [`SettingsFile`] is what is written, [`Settings`] what was checked; only the second reaches the rest of the program.
 
 mod agent;
+pub mod authors;
 mod check_tool;
 mod checked;
 mod classes;
@@ -10,11 +11,13 @@ mod edit;
 mod effective;
 mod facts;
 mod file;
+mod fit;
 mod load;
 mod named;
 mod policy;
 mod preset;
 mod schema;
+mod schema_paths;
 mod server;
 mod strict;
 mod tool;
@@ -31,6 +34,7 @@ pub use file::{
     ApprovalEntry, BookEntry, BucketEntry, BucketsEntry, CopyEntry, ExecutorEntry, Grade,
     LimitsEntry, Payloads, SecretsKind, SettingsFile,
 };
+pub use fit::{Difference, Listed, Misfit, by_name, fit};
 pub use load::{Loaded, SettingsError, check_bytes, load};
 pub use named::{Name, Named};
 pub use policy::write_policy;

@@ -161,9 +161,18 @@ pub struct PreviewArgument {
 pub struct PreviewRead {
     /// The read tool.
     pub tool: String,
-    /// Its arguments; `{"from": "/pointer"}` takes the call's own.
+    /// Its arguments; `{"from": "/pointer"}` takes the call's own, with `*` in the pointer a list of them.
     #[serde(default)]
     pub arguments: Map<String, Value>,
+    /// Where in the call's arguments a value has to be for this read; where absent, the read is always done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
+    /// Members of the JSON document in the answer that change without meaning (RFC 6901; `*` is every element of a list).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ignore: Vec<String>,
+    /// Where in the JSON document in the answer the text is that is compared; the whole answer where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
 }
 
 /// What to compare current values with.

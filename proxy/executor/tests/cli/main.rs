@@ -8,9 +8,13 @@
 mod acts;
 mod book;
 mod doctor;
+#[cfg(target_os = "linux")]
+mod faults;
 mod held;
 mod init;
 mod transcripts;
+mod turn;
+mod upkeep;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

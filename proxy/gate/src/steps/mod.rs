@@ -22,6 +22,7 @@ mod person;
 mod preview;
 mod protect;
 mod queue;
+mod recipe;
 mod record;
 mod rights;
 mod run;

@@ -6,19 +6,19 @@ use std::sync::Arc;
 use bytes::Bytes;
 use countersign_permission::Kind;
 use data_encoding::HEXLOWER;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::call::{
     Authenticated, Base, Call, Ended, How, Judged, Subject, Takes, Wanted, Who, Willing,
 };
 use super::ending::{broken, settle};
-use super::{note, record, run};
+use super::{note, recipe, record, run};
 use crate::bound::object;
 use crate::catalog::Tool;
 use crate::diff::diff;
 use crate::facts::{Facts, Preview, PreviewRead};
-use crate::json::{Change, at_pointer, canonical, check, decode, edit, elements, member};
+use crate::json::{Change, at_pointer, canonical, check, decode, edit, member};
 use crate::ports::{Ports, Purpose, Ran};
 use crate::refusal::{Code, Refusal};
 use crate::request::{Arguments, Request, Target};
@@ -41,8 +41,10 @@ pub(super) struct Previewed {
 }
 
 /// One current value.
-struct Current {
+struct Current<'a> {
     tool: String,
+    /// What the recipe says of it; a dry run has none.
+    read: Option<&'a PreviewRead>,
     body: Bytes,
     is_error: bool,
     reader: Reader,
@@ -81,8 +83,13 @@ pub(super) async fn preview(
         }
         Some(Preview::Reads { reads, new }) => {
             let mut values = Vec::with_capacity(reads.len());
-            for read in reads {
-                values.push(current(facts, ports, (base, subject), tool, read).await?);
+            for read in reads.iter().filter(|read| recipe::applies(read, arguments)) {
+                let mut value = current(facts, ports, (base, subject), tool, read).await?;
+                value.read = Some(read);
+                values.push(value);
+            }
+            if values.is_empty() {
+                return Ok(document(tool, arguments, "arguments_only", &[], None));
             }
             let new = new.as_deref().and_then(|new| at_pointer(arguments, new));
             let new = new.map(|new| decode(new).map_or_else(|| text_of(new), Into::into));
@@ -98,9 +105,9 @@ async fn current(
     (base, subject): (&Base, &Subject),
     tool: &Tool,
     read: &PreviewRead,
-) -> Result<Current, Refusal> {
+) -> Result<Current<'static>, Refusal> {
     let arguments = object(subject.forwarded().map(|sent| &**sent));
-    let filled: Bytes = fill_object(&read.arguments, arguments).into();
+    let filled: Bytes = recipe::filled(&read.arguments, arguments).into();
     let what = |filled: &Bytes| (read.tool.as_str(), filled.clone());
     let call = sub_call(ports, base, &subject.who, tool, what(&filled))?;
     match super::judge(facts, ports, call).await {
@@ -178,7 +185,7 @@ async fn go(
     tool: &Tool,
     judged: Result<Call<Willing>, Ended>,
     kind: Kind,
-) -> Result<Current, Refusal> {
+) -> Result<Current<'static>, Refusal> {
     let call = match judged {
         Ok(call) => call,
         Err(ended) => return Err(ended_early(ports, tool, ended).await),
@@ -220,6 +227,7 @@ async fn go(
     match call.stage.ran {
         Ran::Result { body, is_error } if is_answer(&body) => Ok(Current {
             tool: name,
+            read: None,
             body,
             is_error,
             reader: Reader::Agent,
@@ -261,45 +269,11 @@ fn is_answer(body: &[u8]) -> bool {
         && member(body, "content").is_some_and(|content| content.first() == Some(&b'['))
 }
 
-/// An object of the recipe with the call's own values in their places.
-fn fill_object(recipe: &Map<String, Value>, arguments: &[u8]) -> Vec<u8> {
-    let mut out = vec![b'{'];
-    for (name, value) in recipe {
-        if let Some(value) = fill(value, arguments) {
-            if out.len() > 1 {
-                out.push(b',');
-            }
-            out.extend(Value::from(name.as_str()).to_string().as_bytes());
-            out.push(b':');
-            out.extend(value);
-        }
-    }
-    out.push(b'}');
-    out
-}
-
-fn fill(value: &Value, arguments: &[u8]) -> Option<Vec<u8>> {
-    match value {
-        Value::Object(members) => match (members.len(), members.get("from")) {
-            (1, Some(Value::String(pointer))) => at_pointer(arguments, pointer).map(<[u8]>::to_vec),
-            _ => Some(fill_object(members, arguments)),
-        },
-        Value::Array(items) => {
-            let items: Vec<_> = items
-                .iter()
-                .filter_map(|item| fill(item, arguments))
-                .collect();
-            Some([&b"["[..], &items.join(&b","[..]), b"]"].concat())
-        }
-        plain => Some(plain.to_string().into_bytes()),
-    }
-}
-
 fn document(
     tool: &Tool,
     arguments: &[u8],
     kind: &str,
-    values: &[Current],
+    values: &[Current<'_>],
     new: Option<&str>,
 ) -> Previewed {
     let digest: [u8; 32] = if values.is_empty() {
@@ -307,22 +281,25 @@ fn document(
     } else {
         let mut digest = Sha256::new();
         for value in values {
-            digest.update(canonical(&edit(&value.body, &[Change::Remove("_meta")])));
+            let ignore = value.read.map_or(&[][..], |read| &read.ignore);
+            digest.update(recipe::value(&value.body, ignore));
             digest.update(b"\n");
         }
         digest.finalize().into()
     };
     let fingerprint = HEXLOWER.encode(&digest);
     let difference = new.zip(values.first()).map(|(new, first)| {
-        let old = if first.is_error {
-            String::new()
-        } else {
-            text_in(&first.body)
+        let at = first.read.and_then(|read| read.text.as_deref());
+        let old = match first.is_error {
+            true => Some(String::new()),
+            false => recipe::text(&first.body, at),
         };
-        (
-            first.reader,
-            (old.len() + new.len() <= COMPARED).then(|| diff(&old, new)),
-        )
+        let compared = match old {
+            None => Err("the current text was not found"),
+            Some(old) if old.len() + new.len() > COMPARED => Err("too long to be compared"),
+            Some(old) => Ok(diff(&old, new)),
+        };
+        (first.reader, compared)
     });
     let show = |reader: Reader| {
         let sees = |of: Reader| of == Reader::Agent || reader == Reader::PersonOnly;
@@ -340,10 +317,10 @@ fn document(
             head["fingerprint"] = fingerprint.as_str().into();
         }
         if let Some((_, difference)) = difference.as_ref().filter(|(of, _)| sees(*of)) {
-            head["diff"] = difference.as_deref().map_or_else(
-                || json!({"left_out": "too long to be compared"}),
-                Value::from,
-            );
+            head["diff"] = match difference {
+                Ok(difference) => Value::from(difference.as_str()),
+                Err(why) => json!({"left_out": why}),
+            };
         }
         let shown: Vec<Vec<u8>> = values
             .iter()
@@ -377,15 +354,6 @@ fn document(
         person: show(Reader::PersonOnly),
         fingerprint,
     }
-}
-
-/// The text blocks of a result.
-fn text_in(body: &[u8]) -> String {
-    elements(member(body, "content").unwrap_or_default())
-        .filter_map(|block| member(block, "text").and_then(decode))
-        .map(std::borrow::Cow::into_owned)
-        .collect::<Vec<_>>()
-        .join("\n")
 }
 
 fn text_of(raw: &[u8]) -> String {

@@ -272,6 +272,7 @@ fn changed_values_are_asked_about_again() {
         let read = PreviewRead {
             tool: "look".into(),
             arguments: Default::default(),
+            ..PreviewRead::default()
         };
         tool.preview = Some(Preview::Reads {
             reads: vec![read],

@@ -24,7 +24,11 @@ fn reads(tool: &str, arguments: Value) -> Option<Preview> {
     };
     let tool = tool.to_string();
     Some(Preview::Reads {
-        reads: vec![PreviewRead { tool, arguments }],
+        reads: vec![PreviewRead {
+            tool,
+            arguments,
+            ..PreviewRead::default()
+        }],
         new: Some("/more".to_string()),
     })
 }
@@ -378,6 +382,39 @@ fn the_servers_own_dry_run_is_one_more_way() {
         ask(&world, CALL).0,
         "preview_failed",
         "held to the tool's schema like any call"
+    );
+}
+
+#[test]
+fn a_read_may_be_for_some_calls_and_parts_of_its_answer_for_none() {
+    let world = dangerous(|tool| {
+        let Some(Preview::Reads { reads, new }) = &mut tool.preview else {
+            panic!("reads");
+        };
+        reads[0].when = Some("/n".to_string());
+        reads[0].ignore = vec!["/token".to_string()];
+        reads[0].text = Some("/content".to_string());
+        *new = Some("/path".to_string());
+    });
+    let file = |text: &str, token: &str| json!({"content": text, "token": token}).to_string();
+    now_is(&world, &file("old", "A"));
+    let (_, without) = ask(&world, CALL);
+    assert_eq!(without["preview"]["kind"], "arguments_only");
+    assert_eq!(world.memory.looked.lock().unwrap().len(), 0);
+    let call = |token: &Value| json!({"path": "/a", "n": 1, "confirm_token": token}).to_string();
+    let (_, first) = ask(&world, r#"{"path":"/a","n":1}"#);
+    assert_eq!(first["preview"]["diff"], "-old\n+/a\n");
+    now_is(&world, &file("new", "A"));
+    let (_, second) = ask(&world, &call(&first["confirm_token"]));
+    assert_eq!(second["reason"], "changed");
+    now_is(&world, &file("new", "B"));
+    assert_eq!(ask(&world, &call(&second["confirm_token"])).0, "ok");
+    // No such text in the answer: said so, and still fingerprinted.
+    now_is(&world, "no document");
+    let (_, odd) = ask(&world, r#"{"path":"/a","n":2}"#);
+    assert_eq!(
+        odd["preview"]["diff"]["left_out"],
+        "the current text was not found"
     );
 }
 

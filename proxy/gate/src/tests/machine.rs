@@ -118,6 +118,7 @@ impl Life {
             let read = PreviewRead {
                 tool: "look".into(),
                 arguments: Default::default(),
+                ..PreviewRead::default()
             };
             Some(Preview::Reads {
                 reads: vec![read],

@@ -144,7 +144,12 @@ pub(super) fn unlisted(context: &Context, error: IndexError) -> Problem {
     }
 }
 
-fn moment(option: &str, text: Option<&str>, now: Timestamp) -> Result<Option<i64>, Problem> {
+/// A time as an option of that name gives it, in milliseconds since 1970.
+pub(in crate::commands) fn moment(
+    option: &str,
+    text: Option<&str>,
+    now: Timestamp,
+) -> Result<Option<i64>, Problem> {
     let Some(text) = text else {
         return Ok(None);
     };

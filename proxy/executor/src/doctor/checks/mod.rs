@@ -14,5 +14,5 @@ pub(super) use book::{book, pin};
 pub(super) use folder::{folder, settings, switch};
 pub(super) use machine::{clock, disk};
 pub(super) use secrets::{secrets, separation};
-pub(super) use servers::{names, servers};
+pub(super) use servers::{names, presets, servers};
 pub(super) use stores::{buckets, state};

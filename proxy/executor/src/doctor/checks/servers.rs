@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::commands::Context;
+use crate::commands::preset_words::names as named;
 use crate::commands::server_check::startable;
-use crate::settings::{Launch, Server, Settings};
+use crate::settings::{Difference, Launch, Server, Settings, by_name};
 use crate::store::StateDb;
 
 use super::super::Found;
@@ -37,6 +38,39 @@ pub(in crate::doctor) fn servers(_context: &Context, settings: &Settings) -> Vec
             1 => Found::ok("1, its program is found"),
             many => Found::ok(format!("{many}, their programs are found")),
         });
+    }
+    found
+}
+
+/// Servers and the presets their entries name, by the tools they were last seen with.
+pub(in crate::doctor) fn presets(context: &Context, settings: &Settings) -> Vec<Found> {
+    let seen = StateDb::open(&context.folder)
+        .and_then(|state| state.pins())
+        .unwrap_or_default();
+    let mut found = Vec::new();
+    let mut fitting = 0;
+    for server in &settings.servers {
+        let name = server.name.as_str();
+        let (Some(known), Some(tools)) = (server.preset, seen.get(name)) else {
+            continue;
+        };
+        let misfits = by_name(known, tools.keys().map(String::as_str));
+        let unknown = named(&misfits, Difference::UnknownTool);
+        if unknown.is_empty() {
+            fitting += 1;
+            continue;
+        }
+        found.push(Found::warn(
+            format!("the preset of server `{name}` doesn't know {}, so each counts as a write", unknown.join(", ")),
+            format!("`countersign server check {name}`, then `countersign tool set {name} TOOL --kind read` for one that only reads"),
+        ));
+    }
+    if found.is_empty() {
+        found.push(Found::ok(match fitting {
+            0 => "no server that was seen has one".to_owned(),
+            1 => "1 server's tools are known to its preset".to_owned(),
+            many => format!("{many} servers' tools are known to their presets"),
+        }));
     }
     found
 }
