@@ -115,6 +115,7 @@ fn describe(
     json!({
         "executor": facts.executor.name, "agent": agent.facts.name, "key": agent.facts.key_prefix,
         "scopes": agent.scopes, "mode": agent.facts.mode, "permission": permission,
+        "workspace": agent.facts.workspace, "write_policy": agent.facts.write_policy.as_ref().map(|policy| policy.metadata()),
         "expires_at": agent.expires_at.map(|at| at.to_string()), "servers": servers, "tools": tools,
     })
 }

@@ -1,6 +1,7 @@
 //! The whole flow over ports in memory.
 
 mod approvals;
+mod bounds;
 mod danger;
 mod flow;
 mod keys;

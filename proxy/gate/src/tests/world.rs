@@ -35,6 +35,7 @@ use crate::request::{Arguments, Audience, Request, Target};
 use crate::serve::Listing;
 use crate::steps::{Cleared, What};
 use crate::turn::memory::MemoryTurns;
+use crate::turn::{StrikeClaim, Turns};
 
 pub struct World {
     pub parts: Parts,
@@ -45,6 +46,8 @@ pub struct World {
     pub later: Mutex<i64>,
     pepper: Pepper,
     pub disk: Disk,
+    /// What both servers list.
+    pub tools: &'static str,
     pub holdings: Vec<Holding>,
     pub turns: MemoryTurns,
 }
@@ -58,6 +61,8 @@ pub struct Memory {
     /// Call ids made.
     pub made: Mutex<u64>,
     pub approvals: Mutex<Vec<Queued>>,
+    /// Two writes of the agent are denied at the next pause.
+    pub strikes_in_pause: Mutex<bool>,
     /// What the person decides while a call is held, and at which pause.
     pub decides: Mutex<Option<(u32, Decision)>>,
     pub confirmations: Mutex<Vec<Kept>>,
@@ -186,6 +191,7 @@ impl World {
             later: Mutex::default(),
             pepper,
             disk: Disk::new().home("/home/maria").folder("/srv").folder("/w"),
+            tools: TOOLS,
             holdings: Vec::new(),
             turns: MemoryTurns::default(),
         };
@@ -217,7 +223,8 @@ impl World {
 
     /// Catalogs, pins and the development permission anew from the settings.
     pub fn rebuild(&mut self) {
-        let items: Vec<Box<serde_json::value::RawValue>> = serde_json::from_str(TOOLS).unwrap();
+        let items: Vec<Box<serde_json::value::RawValue>> =
+            serde_json::from_str(self.tools).unwrap();
         let items: Vec<_> = items
             .iter()
             .map(|item| Bytes::copy_from_slice(item.get().as_bytes()))
@@ -906,6 +913,17 @@ impl Clock for World {
     /// A second goes by; the person may decide in it.
     fn pause(&self, _: Timestamp) -> Pending<'_, ()> {
         *self.later.lock().unwrap() += 1;
+        if std::mem::take(&mut *self.memory.strikes_in_pause.lock().unwrap()) {
+            for call_id in ["p1", "p2"] {
+                let claim = StrikeClaim {
+                    agent: "claude",
+                    call_id,
+                    facts: &Default::default(),
+                    now: self.now(),
+                };
+                block_on(self.turns.strike(claim)).unwrap();
+            }
+        }
         let mut decides = self.memory.decides.lock().unwrap();
         match decides.as_mut() {
             Some((0, decision)) => {

@@ -12,6 +12,8 @@ use crate::ports::{Pending, StoreError};
 #[derive(Debug, Default)]
 pub struct MemoryTurns {
     state: Mutex<State>,
+    /// What fails: `arrive`, `strike`, `show`.
+    pub fails_at: Mutex<Option<&'static str>>,
 }
 
 #[derive(Debug, Default)]
@@ -21,6 +23,17 @@ struct State {
 }
 
 impl MemoryTurns {
+    fn works(&self, name: &'static str) -> Result<(), StoreError> {
+        let fails = *self.fails_at.lock().unwrap_or_else(PoisonError::into_inner);
+        if fails == Some(name) {
+            return Err(StoreError {
+                why: "the store is made to fail",
+                detail: format!("{name} failed"),
+            });
+        }
+        Ok(())
+    }
+
     fn change<T>(
         &self,
         agent: &str,
@@ -47,6 +60,9 @@ impl Turns for MemoryTurns {
         idle_minutes: u32,
         now: Timestamp,
     ) -> Pending<'a, Result<Stands, StoreError>> {
+        if let Err(error) = self.works("arrive") {
+            return Box::pin(async move { Err(error) });
+        }
         let (stands, ()) = self.change(agent, |turn| {
             (Some(arrive(agent, turn, idle_minutes, now)), ())
         });
@@ -54,6 +70,9 @@ impl Turns for MemoryTurns {
     }
 
     fn strike<'a>(&'a self, claim: StrikeClaim<'a>) -> Pending<'a, Result<Struck, StoreError>> {
+        if let Err(error) = self.works("strike") {
+            return Box::pin(async move { Err(error) });
+        }
         let (stands, counted) = self.change(claim.agent, |turn| {
             let (moved, counted) = strike(claim.agent, turn, claim.call_id, claim.facts, claim.now);
             (Some(moved), counted)
@@ -74,7 +93,8 @@ impl Turns for MemoryTurns {
 
     fn show<'a>(&'a self, agent: &'a str) -> Pending<'a, Result<Option<Turn>, StoreError>> {
         let (_, turn) = self.change(agent, |turn| (None, turn));
-        Box::pin(async move { Ok(turn) })
+        let works = self.works("show");
+        Box::pin(async move { works.map(|()| turn) })
     }
 
     fn owed(&self, until: Timestamp) -> Pending<'_, Result<Vec<TurnFact>, StoreError>> {
