@@ -31,6 +31,7 @@ mod pin;
 mod proof;
 mod reader;
 mod redact;
+mod retain;
 mod signatures;
 mod text;
 mod tlog;

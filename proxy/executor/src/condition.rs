@@ -13,6 +13,8 @@ pub enum Condition {
     Ok,
     /// Something after the last signature.
     UnsignedTail,
+    /// Another book was begun and is not in its place.
+    EraUnfinished,
     /// Another key than the book's.
     WrongKey,
     /// No key.
@@ -119,6 +121,13 @@ impl Condition {
                 "restore the secrets from a copy; if the key is lost, begin a new era with `countersign book new-era`",
                 "the book's key is missing",
             ),
+            Self::EraUnfinished => row(
+                "ERA_UNFINISHED",
+                "`countersign book new-era` began another book and did not come to its end",
+                "no book was deleted, and no executor starts while it is so",
+                "run `countersign book new-era` again: it goes on where it stopped, or says why it can't",
+                "a new book was begun and is not in its place",
+            ),
             Self::WrongKey => row(
                 "WRONG_KEY",
                 "the key in the secret store is not this book's: the book or the secrets are another executor's or of another time",
@@ -160,7 +169,7 @@ impl Condition {
             Self::RolledBack => 32,
             Self::WrongKey => 35,
             Self::KeyMissing | Self::Newer => 40,
-            Self::Unreadable => 2,
+            Self::Unreadable | Self::EraUnfinished => 2,
         }
     }
 
@@ -185,6 +194,7 @@ mod tests {
         use Condition as C;
         let all = [
             C::UnsignedTail,
+            C::EraUnfinished,
             C::WrongKey,
             C::KeyMissing,
             C::RolledBack,

@@ -4,11 +4,13 @@
 use countersign_book::{BookError, Look, LookOptions, Reader, Vkey, look};
 
 use crate::commands::Context;
-use crate::commands::book::own;
+use crate::commands::book::{new_era, own};
 use crate::condition::Condition;
 use crate::disk::Place;
+use crate::leftovers::{Leftover, leftovers};
 use crate::pin::Remembered;
 use crate::recorder::liveness;
+use crate::secrets::Account;
 use crate::settings::Settings;
 
 /// One thing found.
@@ -40,6 +42,8 @@ pub struct Examined {
     pub findings: Vec<Finding>,
     /// The book, where there is one to look at.
     pub look: Option<Look>,
+    /// What acts that were cut short have left.
+    pub leftovers: Vec<Leftover>,
     /// The key.
     pub key: Key,
     /// What the secret store remembers; `None` where it could not be asked.
@@ -57,13 +61,15 @@ pub fn examine(context: &Context, settings: Option<&Settings>) -> Examined {
     // The secrets first: what is remembered must be older than what is looked at.
     let own = settings.map(|settings| own::own(context, settings));
     let mut findings = Vec::new();
-    let (mut key, mut remembered, mut signers) = (Key::NotOurs, None, Vec::new());
+    let (mut key, mut remembered) = (Key::NotOurs, None);
+    let (mut signers, mut accounts) = (Vec::new(), Vec::new());
     match own {
         None => key = Key::NotAsked("executor.json can't be read".to_owned()),
         Some(Err(problem)) => key = Key::NotAsked(problem.message),
         Some(Ok(own)) => {
             remembered = Some(own.remembered);
             signers = own.signers;
+            accounts = own.accounts;
         }
     }
     let origin = Reader::open(&dir)
@@ -108,8 +114,18 @@ pub fn examine(context: &Context, settings: Option<&Settings>) -> Examined {
             exit: Condition::KeyMissing.exit_code(),
         });
     }
+    if let Some(what) = new_era::begun(context) {
+        findings.push(Finding {
+            condition: Condition::EraUnfinished,
+            what: countersign_book::escape(&what),
+            exit: Condition::EraUnfinished.exit_code(),
+        });
+    }
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.condition));
+    let kept: Vec<(Account, Vkey)> = accounts.into_iter().zip(options.vkeys).collect();
+    let in_force = look.as_ref().and_then(|look: &Look| look.key.as_ref());
     Examined {
+        leftovers: leftovers(context, &kept, in_force),
         findings,
         look,
         key,

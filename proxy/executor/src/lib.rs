@@ -23,6 +23,7 @@ pub mod frame;
 pub mod ids;
 pub mod keeper;
 pub mod launch;
+pub mod leftovers;
 pub mod log;
 pub mod pin;
 pub mod platform;

@@ -23,15 +23,24 @@ pub fn accounts() -> [Account; 4] {
 /// # Errors
 /// When the store can't be read or what it holds is no key.
 pub fn held(store: &dyn SecretStore) -> Result<Vec<Signer>, SecretsError> {
+    let held = held_by_account(store)?;
+    Ok(held.into_iter().map(|(_, signer)| signer).collect())
+}
+
+/// The same, each with the account it is kept under.
+///
+/// # Errors
+/// As [`held`].
+pub fn held_by_account(store: &dyn SecretStore) -> Result<Vec<(Account, Signer)>, SecretsError> {
     let accounts = accounts();
     let found = store.get_all(&accounts)?;
     let mut signers = Vec::new();
-    for (account, secret) in accounts.iter().zip(found) {
+    for (account, secret) in accounts.into_iter().zip(found) {
         let Some(secret) = secret else { continue };
         let key = secret.key().ok_or_else(|| SecretsError::Malformed {
             account: account.to_string(),
         })?;
-        signers.push(Signer::from_seed(*key));
+        signers.push((account, Signer::from_seed(*key)));
     }
     Ok(signers)
 }

@@ -12,7 +12,7 @@ use crate::recorder::liveness::is_alive;
 use crate::secrets::{Account, SecretsError};
 use crate::store::{Held, Seal, StateDb, Undecided};
 
-use super::{Context, Report, plain, spelled, table};
+use super::{Context, Report, owed, plain, spelled, table};
 
 /// How many are listed.
 const LISTED: u32 = 200;
@@ -139,9 +139,13 @@ fn show(context: &Context, id: &str) -> Result<Report, Problem> {
 }
 
 fn decide(context: &Context, id: &str, verdict: Verdict) -> Result<Report, Problem> {
-    context.settings()?;
+    let settings = context.settings()?;
     let state = StateDb::open(&context.folder)?;
-    let decided = state.decide(id, verdict, &By::Person, Timestamp::now());
+    let via = match verdict {
+        Verdict::Approve => "countersign approvals approve",
+        Verdict::Decline => "countersign approvals decline",
+    };
+    let decided = state.decide(id, verdict, (&By::Person, via), Timestamp::now());
     let now = match decided {
         Ok(now) => now,
         Err(Undecided::Unknown(_)) => return Err(unknown(id)),
@@ -172,9 +176,10 @@ fn decide(context: &Context, id: &str, verdict: Verdict) -> Result<Report, Probl
             "declined: it does not run, and the same call is refused for the rest of the day"
         }
     };
+    let on_record = owed::bring(context, &settings, &state, &[]);
     Ok(Report::new(
-        format!("{what}\n"),
-        json!({"approval_id": id, "state": now.text()}),
+        format!("{what}\n{}", on_record.text()),
+        json!({"approval_id": id, "state": now.text(), "on_record": on_record.json()}),
     ))
 }
 

@@ -5,7 +5,7 @@ use clap::{Args, Subcommand};
 use countersign_book::{BookError, KeyRange, Reader, Signer, Vkey};
 use serde_json::{Value, json};
 
-use crate::commands::book::{own_writer, remember, unreadable};
+use crate::commands::book::{own_writer, remember, unfinished, unreadable};
 use crate::problem::Problem;
 use crate::secrets::{Account, Secret, SecretStore, random};
 use crate::signing;
@@ -159,7 +159,7 @@ fn rotate(context: &Context, args: &RotateArgs) -> Result<Report, Problem> {
     })?;
     writer
         .rotate_key(Signer::from_seed(*key), &super::plain(&args.reason))
-        .map_err(failed)?;
+        .map_err(|error| unfinished(context, act.command, &error))?;
     remember(context, store.as_ref(), &writer);
     adopt(store.as_ref(), &fresh).map_err(|error| {
         Problem::new(

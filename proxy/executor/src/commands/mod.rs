@@ -10,6 +10,7 @@ pub mod doctor;
 pub mod findings;
 pub mod init;
 pub mod key;
+mod owed;
 pub mod preset_words;
 pub mod probe;
 pub mod record;

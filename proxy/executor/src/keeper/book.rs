@@ -123,7 +123,7 @@ pub fn chores(folder: &Folder, store: &Arc<SharedStore>, process: &Arc<Process>)
         let mut chores = Vec::new();
         chores.extend(settings_changed(&folder));
         let now = Timestamp::now();
-        chores.extend(super::owed::owed(&folder, &store, now));
+        chores.extend(super::owed::chore(&folder, &store, now));
         // The last minute is over for a process that ends.
         let until = if moment == Moment::Ending {
             now.as_millisecond() + 60_000

@@ -3,9 +3,10 @@
 
 mod book;
 mod opened;
-mod owed;
+pub mod owed;
 mod queue;
 mod shelf;
+pub mod upkeep;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

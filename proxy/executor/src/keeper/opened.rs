@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_book::{
-    HeadListener, Payloads, Pin, Signer, Sources, VaultKey, Writer, WriterOptions,
+    BookError, HeadListener, Payloads, Pin, Signer, Sources, VaultKey, Writer, WriterOptions,
 };
 use countersign_gate::key::Pepper;
 use jiff::Timestamp;
@@ -16,6 +16,7 @@ use crate::folder::Folder;
 use crate::pin::{self, Pinner};
 use crate::problem::Problem;
 use crate::recorder::Recorder;
+use crate::recorder::decisions::Decisions;
 use crate::recorder::liveness::{Process, is_alive};
 use crate::recorder::port::BookPort;
 use crate::secrets::{self, Interaction, RunSecrets, Secret, fetch};
@@ -24,12 +25,15 @@ use crate::signing;
 use crate::store::{Seal, Serving, SharedStore};
 
 use super::book;
+use super::upkeep::Upkeep;
 
 /// Bytes of the longest payload kept in the vault.
 const KEEP_LIMIT: u64 = 1 << 20;
 
 /// How long the end of the process may take to remember how long the book was. What is not written then lags.
 const LAST_PIN: Duration = Duration::from_millis(400);
+/// How long a pruning that is under way may take when we end.
+const LAST_UPKEEP: Duration = Duration::from_millis(300);
 /// How long the last update of what is derived from the book may take when we end.
 const LAST_UPDATE: Duration = Duration::from_millis(300);
 
@@ -41,6 +45,7 @@ pub struct Opened {
     recorder: Recorder,
     pinner: Pinner,
     derived: Derived,
+    upkeep: Upkeep,
     pepper: Pepper,
     key: Option<Secret>,
     values: Vec<(String, Secret)>,
@@ -58,7 +63,7 @@ impl Opened {
         server: &Name,
         state: &State,
     ) -> Result<Self, Problem> {
-        if folder.root().join("era.json").exists() {
+        if folder.root().join("era.json").try_exists().unwrap_or(true) {
             return Err(era_unfinished());
         }
         let settings = match state {
@@ -98,23 +103,32 @@ impl Opened {
             run: folder.run(),
             seal: Seal::from_vault(&vault),
         }));
-        let recorder = start_recorder(
-            folder,
-            settings,
-            &store,
-            &process,
-            (signing, VaultKey::from_bytes(*vault)),
-            (pin, pinner.listener()),
-        )?;
+        let held = signing.len();
+        let keys = (signing, VaultKey::from_bytes(*vault));
+        let open = opening(folder, settings, &process, keys, (pin, pinner.listener()));
+        let run = folder.run();
+        let recorder = Recorder::start(
+            process.name(),
+            open.clone(),
+            move |name| is_alive(&run, name),
+            book::chores(folder, &store, &process),
+        )
+        .map_err(|error| no_thread(&error))?;
+        let written = recorder.written();
         let derived =
-            Derived::start(folder, recorder.written()).map_err(|error| no_thread(&error))?;
+            Derived::start(folder, Arc::clone(&written)).map_err(|error| no_thread(&error))?;
+        let upkeep = Upkeep::start(folder, Box::new(open), held, written);
+        let upkeep = upkeep.map_err(|error| no_thread(&error))?;
+        let port = BookPort::new(recorder.clone(), process.name())
+            .with_decisions(Decisions::new(folder, &store));
         Ok(Self {
             folder: folder.clone(),
             store,
-            port: BookPort::new(recorder.clone(), process.name()),
+            port,
             recorder,
             pinner,
             derived,
+            upkeep,
             pepper: Pepper::new(*pepper),
             key,
             values,
@@ -159,20 +173,21 @@ impl Opened {
 
     /// Writes what is queued and ends the book's thread.
     pub fn close(&self, patience: Duration) {
+        self.upkeep.close(LAST_UPKEEP);
         self.recorder.close(patience);
         self.pinner.close(LAST_PIN);
         self.derived.close(LAST_UPDATE);
     }
 }
 
-fn start_recorder(
+/// How the book is opened for writing, each time anew.
+fn opening(
     folder: &Folder,
     settings: &Settings,
-    store: &Arc<SharedStore>,
-    process: &Arc<Process>,
+    process: &Process,
     (signing, vault): (Vec<Signer>, VaultKey),
     (pin, heads): (Option<Pin>, HeadListener),
-) -> Result<Recorder, Problem> {
+) -> impl Fn() -> Result<Writer, BookError> + Clone + Send + 'static {
     let options = WriterOptions {
         payloads: match settings.book.payloads {
             settings::Payloads::Keep => Payloads::Keep { limit: KEEP_LIMIT },
@@ -182,22 +197,12 @@ fn start_recorder(
         heads,
         ..WriterOptions::new(process.name())
     };
-    let dir = folder.book();
-    let run = folder.run();
-    let (place, held) = (folder.clone(), settings.clone());
-    let open = move || {
-        let signers = signing::signers(&place, &held, signing.clone());
-        let vault = vault.clone();
-        Writer::open(&dir, signers, vault, sources(), options.clone())
-    };
-    let chores = book::chores(folder, store, process);
-    Recorder::start(
-        process.name(),
-        open,
-        move |name| is_alive(&run, name),
-        chores,
-    )
-    .map_err(|error| no_thread(&error))
+    let (folder, settings) = (folder.clone(), settings.clone());
+    move || {
+        let signers = signing::signers(&folder, &settings, signing.clone());
+        let options = options.clone();
+        Writer::open(&folder.book(), signers, vault.clone(), sources(), options)
+    }
 }
 
 fn no_thread(error: &std::io::Error) -> Problem {

@@ -1,24 +1,24 @@
-//! Entries the store owes the book: what happened to turns in processes that ended before they wrote it. Owns when they are written and
-//! that each is written once; refuses to know what they mean.
+//! Entries the store owes the book: what happened to turns in processes that ended before they wrote it, and what was decided about held
+//! calls. Owns when they are written and that each is written once; refuses to know what they mean.
 //!
-//! A fact is kept in the store by the transaction that makes it, written with the call's own entries, and then forgotten: book first,
-//! so that a crash loses none. What is older than [`SETTLED`] belongs to nobody any more: one process at a time, under `run/owed.lock`,
-//! looks for each in the book, writes those that are not there, and forgets them all. Should one stand there twice after all (its process
-//! slept between its two steps for longer), the first counts, as FORMAT.md says.
+//! A fact is kept in the store by the transaction that makes it, then written, then forgotten: book first, so that a crash loses none.
+//! Facts of turns are written with the call they belong to; what is older than [`SETTLED`] belongs to nobody any more. One process at a
+//! time, under `run/owed.lock`, looks for each in the book, writes those that are not there, and forgets them all. Should one stand there
+//! twice after all (its process slept between its two steps for longer), the first counts, as FORMAT.md says.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use countersign_book::{Body, BookError, Entry, Listing, Order, Reader};
+use countersign_book::{Body, BookError, Decided, Draft, Entry, Listing, Order, Reader};
 use countersign_gate::turn::{TurnFact, What};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::folder::Folder;
-use crate::recorder::{Chore, turns};
-use crate::store::{SharedStore, StoreFault};
+use crate::folder::{FileLock, Folder};
+use crate::recorder::{Chore, decisions, turns};
+use crate::store::{DecidedFact, SharedStore, StateDb, StoreFault};
 
-/// How old a fact must be before somebody else writes it: no submission waits that long.
+/// How old a fact of a turn must be before somebody else writes it: no submission waits that long.
 const SETTLED: SignedDuration = SignedDuration::from_secs(60);
 
 /// How far the clocks of writing and of happening may be apart, and how many entries are looked through at most.
@@ -26,87 +26,145 @@ const SLACK: SignedDuration = SignedDuration::from_hours(1);
 const MOST: usize = 200_000;
 const PAGE: usize = 16_384;
 
-/// What makes an entry the only one of its kind.
+/// What makes an entry the only one of its kind: kind, whom or what it is about, number or verdict.
 type Identity = (&'static str, String, u64);
 
-/// The chore of one round, if anything is owed and no other process is at it.
-pub(super) fn owed(folder: &Folder, store: &Arc<SharedStore>, now: Timestamp) -> Option<Chore> {
-    match look(folder, store, now) {
-        Ok(chore) => chore,
-        Err(error) => {
-            tracing::warn!(%error, "what happened to turns cannot be brought into the book now; it is tried again");
-            None
-        }
-    }
+/// Facts that are to be written now, by nobody else as long as this lives.
+pub struct Owed {
+    /// Those that are not in the book.
+    pub drafts: Vec<Draft>,
+    facts: Facts,
+    _lock: FileLock,
 }
 
+#[derive(Default)]
+struct Facts {
+    turns: Vec<TurnFact>,
+    decisions: Vec<DecidedFact>,
+}
+
+/// Why nothing can be said of what is owed. Nothing is lost.
 #[derive(Debug, thiserror::Error)]
-enum OwedError {
+pub enum OwedError {
+    /// The store.
     #[error(transparent)]
     Store(#[from] StoreFault),
+    /// The book.
     #[error(transparent)]
     Book(#[from] BookError),
 }
 
-fn look(
+/// The chore of one round, if anything is owed and no other process is at it.
+pub(super) fn chore(folder: &Folder, store: &Arc<SharedStore>, now: Timestamp) -> Option<Chore> {
+    let owed = match owed(folder, &store.state, &[], now) {
+        Ok(owed) => owed?,
+        Err(error) => {
+            tracing::warn!(%error, "what happened to turns and approvals cannot be brought into the book now; it is tried again");
+            return None;
+        }
+    };
+    let store = Arc::clone(store);
+    Some(Chore {
+        drafts: owed.drafts.clone(),
+        done: Box::new(move || owed.written(&store.state)),
+    })
+}
+
+/// What is owed and `mine`, facts of turns that the caller has just made. `None` where there is nothing to write, or another process is at it.
+///
+/// # Errors
+/// When store or book cannot be read.
+pub fn owed(
     folder: &Folder,
-    store: &Arc<SharedStore>,
+    state: &StateDb,
+    mine: &[TurnFact],
     now: Timestamp,
-) -> Result<Option<Chore>, OwedError> {
-    if settled(store, now)?.is_empty() {
+) -> Result<Option<Owed>, OwedError> {
+    if settled(state, mine, now)?.is_empty() {
         return Ok(None);
     }
-    let Ok(lock) = folder.lock("owed.lock", Duration::ZERO) else {
+    let Ok(lock) = folder.lock(decisions::LOCK, Duration::ZERO) else {
         return Ok(None);
     };
-    let facts = settled(store, now)?;
-    let Some(since) = facts.iter().map(|fact| fact.at).min() else {
+    let facts = settled(state, mine, now)?;
+    let Some(since) = facts.earliest() else {
         return Ok(None);
     };
     let written = written(folder, since)?;
-    let drafts: Vec<_> = facts
-        .iter()
-        .filter(|fact| !written.contains(&identity(fact)))
+    let turns = facts.turns.iter();
+    let turns = turns.filter(|fact| !written.contains(&of_turn(fact)));
+    let decisions = facts.decisions.iter();
+    let decisions = decisions.filter(|fact| !written.contains(&of_decision(fact)));
+    let drafts: Vec<_> = turns
         .map(turns::draft)
+        .chain(decisions.map(decisions::draft))
         .collect();
-    if drafts.is_empty() {
-        store.state.turn_facts_recorded(&facts)?;
+    let owed = Owed {
+        drafts,
+        facts,
+        _lock: lock,
+    };
+    if owed.drafts.is_empty() {
+        owed.written(state);
         return Ok(None);
     }
-    let store = Arc::clone(store);
-    Ok(Some(Chore {
-        drafts,
-        done: Box::new(move || {
-            if let Err(error) = store.state.turn_facts_recorded(&facts) {
-                tracing::warn!(%error, "what is in the book of turns is looked for there again");
-            }
-            drop(lock);
-        }),
-    }))
+    Ok(Some(owed))
+}
+
+impl Owed {
+    /// They are in the book.
+    pub fn written(self, state: &StateDb) {
+        let turns = state.turn_facts_recorded(&self.facts.turns);
+        if let Err(error) = turns.and_then(|()| state.decisions_recorded(&self.facts.decisions)) {
+            tracing::warn!(%error, "what is in the book of turns and approvals is looked for there again");
+        }
+    }
+}
+
+impl Facts {
+    fn is_empty(&self) -> bool {
+        self.turns.is_empty() && self.decisions.is_empty()
+    }
+
+    fn earliest(&self) -> Option<Timestamp> {
+        let turns = self.turns.iter().map(|fact| fact.at);
+        turns.chain(self.decisions.iter().map(|fact| fact.at)).min()
+    }
 }
 
 /// Facts that nobody is writing just now. One from the future is of a clock that was set back since.
-fn settled(store: &SharedStore, now: Timestamp) -> Result<Vec<TurnFact>, StoreFault> {
-    let mut facts = store.state.turn_facts_owed(Timestamp::MAX)?;
-    facts.retain(|fact| now.duration_since(fact.at).abs() > SETTLED);
-    Ok(facts)
+fn settled(state: &StateDb, mine: &[TurnFact], now: Timestamp) -> Result<Facts, StoreFault> {
+    let mut turns = state.turn_facts_owed(Timestamp::MAX)?;
+    turns.retain(|fact| mine.contains(fact) || now.duration_since(fact.at).abs() > SETTLED);
+    Ok(Facts {
+        turns,
+        decisions: state.decisions_owed()?,
+    })
 }
 
-fn identity(fact: &TurnFact) -> Identity {
+fn of_turn(fact: &TurnFact) -> Identity {
     (fact.what.kind(), fact.agent.clone(), fact.turn)
 }
 
-fn identity_of(entry: &Entry) -> Option<Identity> {
-    let (kind, agent, turn) = match entry.body.as_ref()? {
-        Body::TurnOpen(open) => (What::Opened, &open.agent, open.turn),
-        Body::TurnClose(close) => (What::Closed, &close.agent, close.turn),
-        Body::TurnFailed(failed) => (What::Failed, &failed.agent, failed.turn),
-        _ => return None,
-    };
-    Some((kind.kind(), agent.clone(), turn.0))
+fn of_decision(fact: &DecidedFact) -> Identity {
+    ("approval", fact.approval.clone(), fact.verdict as u64)
 }
 
-/// What the book says of turns since `since`, newest first until then.
+fn identity(entry: &Entry) -> Option<Identity> {
+    let (kind, of, number) = match entry.body.as_ref()? {
+        Body::TurnOpen(open) => (What::Opened.kind(), &open.agent, open.turn.0),
+        Body::TurnClose(close) => (What::Closed.kind(), &close.agent, close.turn.0),
+        Body::TurnFailed(failed) => (What::Failed.kind(), &failed.agent, failed.turn.0),
+        Body::Approval(approval) => {
+            let verdict: Decided = approval.verdict;
+            ("approval", &approval.approval, verdict as u64)
+        }
+        _ => return None,
+    };
+    Some((kind, of.clone(), number))
+}
+
+/// What the book says of turns and approvals since `since`, newest first until then.
 fn written(folder: &Folder, since: Timestamp) -> Result<BTreeSet<Identity>, BookError> {
     let reader = Reader::open(&folder.book())?;
     let earliest = since.saturating_sub(SLACK).unwrap_or(Timestamp::MIN);
@@ -117,7 +175,7 @@ fn written(folder: &Folder, since: Timestamp) -> Result<BTreeSet<Identity>, Book
             limit: PAGE,
             order: Order::NewestFirst,
         })?;
-        found.extend(page.iter().filter_map(identity_of));
+        found.extend(page.iter().filter_map(identity));
         seen += page.len();
         let Some(oldest) = page.last() else { break };
         let before = oldest
@@ -210,33 +268,33 @@ mod tests {
     fn what_a_dead_process_owed_is_written_once_in_its_order() {
         let machine = Machine::new();
         let mut writer = machine.writer();
-        let chore = owed(&machine.folder, &machine.store, machine.now).unwrap();
+        let round = chore(&machine.folder, &machine.store, machine.now).unwrap();
         // While one process is at it, another leaves it alone.
-        assert!(owed(&machine.folder, &machine.store, machine.now).is_none());
-        writer.commit(chore.drafts).unwrap();
-        (chore.done)();
+        assert!(chore(&machine.folder, &machine.store, machine.now).is_none());
+        writer.commit(round.drafts).unwrap();
+        (round.done)();
         assert_eq!(machine.owed(), 0);
         assert_eq!(machine.kinds(), ["turn.open", "turn.close", "turn.open"]);
-        assert!(owed(&machine.folder, &machine.store, machine.now).is_none());
+        assert!(chore(&machine.folder, &machine.store, machine.now).is_none());
     }
 
     #[test]
     fn a_crash_between_writing_and_forgetting_writes_nothing_twice() {
         let machine = Machine::new();
         let mut writer = machine.writer();
-        let chore = owed(&machine.folder, &machine.store, machine.now).unwrap();
-        let mut drafts = chore.drafts;
+        let round = chore(&machine.folder, &machine.store, machine.now).unwrap();
+        let mut drafts = round.drafts;
         // It died after its second entry; its lock goes with it.
         drafts.truncate(2);
         writer.commit(drafts).unwrap();
-        drop(chore.done);
+        drop(round.done);
         assert_eq!((machine.owed(), machine.kinds().len()), (3, 2));
-        let chore = owed(&machine.folder, &machine.store, machine.now).unwrap();
-        assert_eq!(chore.drafts.len(), 1);
-        writer.commit(chore.drafts).unwrap();
-        drop(chore.done);
+        let round = chore(&machine.folder, &machine.store, machine.now).unwrap();
+        assert_eq!(round.drafts.len(), 1);
+        writer.commit(round.drafts).unwrap();
+        drop(round.done);
         // And once more, when all is there: nothing is written, all is forgotten.
-        assert!(owed(&machine.folder, &machine.store, machine.now).is_none());
+        assert!(chore(&machine.folder, &machine.store, machine.now).is_none());
         assert_eq!(machine.owed(), 0);
         assert_eq!(machine.kinds(), ["turn.open", "turn.close", "turn.open"]);
     }
@@ -247,8 +305,8 @@ mod tests {
         let then = machine.now - SignedDuration::from_mins(5);
         for (later, is_owed) in [(0, false), (59, false), (61, true), (-61, true)] {
             let now = then + SignedDuration::from_secs(later);
-            let chore = owed(&machine.folder, &machine.store, now);
-            assert_eq!(chore.is_some(), is_owed, "{later}");
+            let round = chore(&machine.folder, &machine.store, now);
+            assert_eq!(round.is_some(), is_owed, "{later}");
         }
     }
 
@@ -256,7 +314,7 @@ mod tests {
     fn a_book_that_cannot_be_read_takes_nothing_from_what_is_owed() {
         let machine = Machine::new();
         std::fs::write(machine.folder.book().join("BOOK"), "nothing").unwrap();
-        assert!(owed(&machine.folder, &machine.store, machine.now).is_none());
+        assert!(chore(&machine.folder, &machine.store, machine.now).is_none());
         assert_eq!(machine.owed(), 3);
     }
 }

@@ -1,6 +1,7 @@
 //! Hands entries to the one thread of a process that writes the book, and waits for it. Owns the handle; refuses to know what the
 //! entries mean and how they are written.
 
+pub mod decisions;
 pub mod liveness;
 mod outage;
 pub mod port;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use countersign_book::{self as book, Count, Draft, Field, Payload};
 use countersign_gate::ports::{self as gate, Pending};
 
+use super::decisions::Decisions;
 use super::{Recorder, Stopped, When};
 
 /// Longest self-description of a client, request id or reason kept in an entry, in bytes.
@@ -16,6 +17,7 @@ const TEXT: usize = 256;
 pub struct BookPort {
     recorder: Recorder,
     process: Arc<str>,
+    decisions: Option<Decisions>,
 }
 
 impl BookPort {
@@ -25,7 +27,15 @@ impl BookPort {
         Self {
             recorder,
             process: process.into(),
+            decisions: None,
         }
+    }
+
+    /// The same, with decisions about held calls that are owed to the book written before the calls that run under them.
+    #[must_use]
+    pub fn with_decisions(mut self, decisions: Decisions) -> Self {
+        self.decisions = Some(decisions);
+        self
     }
 }
 
@@ -33,7 +43,15 @@ impl gate::Book for BookPort {
     fn note(&self, note: gate::Note) -> Pending<'_, Result<(), gate::BookError>> {
         Box::pin(async move {
             let when = when(note.durability);
+            let ahead = match (&self.decisions, &note.call.links.approval) {
+                (Some(decisions), Some(approval)) => {
+                    let ahead = decisions.about(approval).await;
+                    Some(ahead.map_err(undecided)?)
+                }
+                _ => None,
+            };
             let mut drafts = Vec::with_capacity(2 + note.decisions.len());
+            drafts.extend(ahead.iter().flat_map(|ahead| ahead.drafts.clone()));
             let id = call_id(&note.call.call_id)?;
             let (call, mut bytes) = call(note.call, id.clone(), &self.process);
             drafts.push(call);
@@ -50,7 +68,11 @@ impl gate::Book for BookPort {
             self.recorder
                 .submit(drafts, bytes, when)
                 .await
-                .map_err(words)
+                .map_err(words)?;
+            if let Some(ahead) = ahead {
+                ahead.written();
+            }
+            Ok(())
         })
     }
 
@@ -193,6 +215,14 @@ fn call_id(text: &str) -> Result<book::CallId, gate::BookError> {
 
 fn hash(hash: countersign_permission::Hash) -> book::Hash {
     book::Hash(*hash.as_bytes())
+}
+
+fn undecided(detail: String) -> gate::BookError {
+    gate::BookError {
+        why: "what was decided about this call can't be brought into the record now",
+        detail,
+        held: None,
+    }
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "an argument of map_err")]

@@ -115,7 +115,8 @@ pub struct BookEntry {
     /// Whether arguments and results are kept (encrypted) or only committed to.
     #[serde(default)]
     pub payloads: Payloads,
-    /// How many days entries and what is kept of them stay: what `book prune` goes by; for ever without.
+    /// How many days entries and what is kept of them stay: running executors remove what is older, on record, whole files at
+    /// a time; for ever without.
     #[serde(default)]
     pub retain: Option<u32>,
     /// Whether the book may lie where locks and flushes can't be relied on: a network file system, a synchronised folder.

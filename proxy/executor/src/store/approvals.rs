@@ -1,15 +1,18 @@
 //! Approvals in `state.db`: one row a held call, its arguments, preview and answer sealed. The rules are the gate's.
 
+use countersign_book::{Actor, Decided};
 use countersign_gate::approval::{
     self, Approval, ApprovalState, By, DecideError, LIFE, Needs, Pulse, Verdict, stands,
 };
 use countersign_gate::bound::Bound;
+use countersign_gate::facts::APPROVAL;
 use countersign_gate::idempotency::{Owner, Stored};
 use countersign_gate::ports::{End, Hold, Mark, Waits};
 use countersign_permission::Hash;
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 
+use super::decided::{Made, keep};
 use super::serving::Serving;
 use super::{Seal, StateDb, StoreFault};
 
@@ -154,17 +157,26 @@ impl StateDb {
             Mark::Withdrawn => ("state = 'rejected'", "'waiting', 'approved'"),
         };
         self.change(|transaction| {
-            transaction.execute(
+            let marked = transaction.execute(
                 &format!(
                     "UPDATE approvals SET {set}, decided = coalesce(decided, ?2) WHERE id = ?1 AND state IN ({of})"
                 ),
                 params![id, now.as_millisecond()],
             )?;
+            if marked == 1 && mark == Mark::Withdrawn {
+                let made = Made {
+                    verdict: Decided::Withdraw,
+                    actor: Actor::Agent,
+                    via: APPROVAL,
+                    at: now,
+                };
+                keep(transaction, id, &made)?;
+            }
             Ok(())
         })
     }
 
-    /// The person decides.
+    /// The person decides; `via` is the command or program they decide with. Kept as owed to the book in the same transaction.
     ///
     /// # Errors
     /// When it is unknown, no longer waiting, or needs a signature.
@@ -172,7 +184,7 @@ impl StateDb {
         &self,
         id: &str,
         verdict: Verdict,
-        by: &By,
+        (by, via): (&By, &str),
         now: Timestamp,
     ) -> Result<ApprovalState, Undecided> {
         let decided = self.change(|transaction| {
@@ -190,6 +202,16 @@ impl StateDb {
                     "UPDATE approvals SET state = ?2, decided = ?3 WHERE id = ?1",
                     params![id, state.text(), now.as_millisecond()],
                 )?;
+                let made = Made {
+                    verdict: match verdict {
+                        Verdict::Approve => Decided::Approve,
+                        Verdict::Decline => Decided::Decline,
+                    },
+                    actor: Actor::Person,
+                    via,
+                    at: now,
+                };
+                keep(transaction, id, &made)?;
             }
             Ok(Some(decided))
         })?;

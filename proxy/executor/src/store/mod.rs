@@ -3,6 +3,7 @@
 mod approvals;
 mod buckets;
 mod confirmations;
+mod decided;
 mod error;
 mod idempotency;
 mod port;
@@ -17,6 +18,7 @@ mod turns;
 
 pub use approvals::{Held, Opened, Undecided};
 pub use buckets::{BucketsDb, RefusalCount};
+pub use decided::DecidedFact;
 pub use error::StoreFault;
 pub use port::SharedStore;
 pub use seal::{Seal, SealError};

@@ -35,13 +35,14 @@ pub struct Pin {
 
 /// Times are milliseconds since 1970; `scopes` a JSON list or null.
 const FORMAT: Format = Format {
-    version: 5,
+    version: 6,
     synchronous: "FULL",
     upgrades: &[
         super::idempotency::SCHEMA,
         super::confirmations::SCHEMA,
         super::approvals::SCHEMA,
         super::turns::SCHEMA,
+        super::decided::SCHEMA,
     ],
     schema: "
         CREATE TABLE keys (prefix TEXT PRIMARY KEY NOT NULL, agent TEXT NOT NULL, mac BLOB NOT NULL CHECK (length(mac) = 32),

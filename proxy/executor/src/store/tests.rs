@@ -236,7 +236,7 @@ fn a_file_of_version_1_is_made_one_of_this_version() {
     let path = world.folder.state_db();
     drop(world.state);
     let old = rusqlite::Connection::open(&path).unwrap();
-    old.execute_batch("DROP TABLE idempotency; DROP TABLE confirmations; DROP TABLE approvals; DROP TABLE turns; DROP TABLE turn_facts; PRAGMA user_version = 1;")
+    old.execute_batch("DROP TABLE idempotency; DROP TABLE confirmations; DROP TABLE approvals; DROP TABLE turns; DROP TABLE turn_facts; DROP TABLE approval_facts; PRAGMA user_version = 1;")
         .unwrap();
     drop(old);
     let again = World::at(world.folder.clone());
@@ -394,7 +394,9 @@ fn end(world: &World, id: &str, call_id: &str, waits: Waits, end: End) {
 }
 
 fn approve(world: &World, id: &str, now: Timestamp) -> Result<ApprovalState, Undecided> {
-    world.state.decide(id, Verdict::Approve, &By::Person, now)
+    world
+        .state
+        .decide(id, Verdict::Approve, (&By::Person, "test"), now)
 }
 
 fn stands(world: &World, id: &str, now: Timestamp) -> ApprovalState {
@@ -536,7 +538,7 @@ fn apr_what_is_held_lies_encrypted_and_a_passkeys_yes_is_not_taken() {
     assert_eq!(listed.len(), 1);
     world
         .state
-        .decide("a", Verdict::Decline, &By::Person, at(1))
+        .decide("a", Verdict::Decline, (&By::Person, "test"), at(1))
         .unwrap();
     world.state.mark("a", Mark::Withdrawn, at(1)).unwrap();
     assert_eq!(stands(&world, "a", at(1)), ApprovalState::Rejected);

@@ -357,7 +357,7 @@ mod tests {
         drop(state);
         let connection = Connection::open(folder.state_db()).unwrap();
         connection
-            .execute_batch("DROP TABLE turns; DROP TABLE turn_facts; PRAGMA user_version = 4;")
+            .execute_batch("DROP TABLE turns; DROP TABLE turn_facts; DROP TABLE approval_facts; PRAGMA user_version = 4;")
             .unwrap();
         drop(connection);
         let state = StateDb::open(&folder).unwrap();

@@ -7,8 +7,8 @@ use countersign::keeper::sources;
 use countersign::recorder::liveness::Process;
 use countersign::secrets::{Account, FileStore, Passphrase, Secret, SecretStore};
 use countersign_book::{
-    Actor, Call, CallId, Draft, Effect, Field, Outcome, Payload, Signer, Status, VaultKey, Writer,
-    WriterOptions,
+    Actor, Call, CallId, Draft, Effect, Field, Outcome, Payload, Signer, Sources, Status, VaultKey,
+    Writer, WriterOptions,
 };
 use serde_json::Value;
 
@@ -16,13 +16,13 @@ use crate::World;
 
 const INIT: &str = "init --development --secrets file --name Maria --json";
 
-fn made() -> World {
+pub(super) fn made() -> World {
     let world = World::new();
     assert_eq!(world.json(INIT)["development"], true);
     world
 }
 
-fn store(world: &World) -> FileStore {
+pub(super) fn store(world: &World) -> FileStore {
     let folder = Folder::resolve(Some(&world.dir())).unwrap();
     FileStore::open(&folder, Passphrase::new(b"correct horse".to_vec()).unwrap()).unwrap()
 }
@@ -32,7 +32,12 @@ fn seed(store: &FileStore, account: &Account) -> [u8; 32] {
 }
 
 /// Calls whose arguments and results are kept, in small segments, as an executor writes them.
-fn write(world: &World, calls: std::ops::Range<u64>) {
+pub(super) fn write(world: &World, calls: std::ops::Range<u64>) {
+    write_with(world, calls, sources());
+}
+
+/// The same with another clock.
+pub(super) fn write_with(world: &World, calls: std::ops::Range<u64>, sources: Sources) {
     let store = store(world);
     let signer = Signer::from_seed(seed(&store, &Account::book_signing()));
     let vault = VaultKey::from_bytes(seed(&store, &Account::book_vault()));
@@ -42,7 +47,7 @@ fn write(world: &World, calls: std::ops::Range<u64>) {
         ..WriterOptions::new("test")
     };
     let mut writer =
-        Writer::open(&world.dir().join("book"), signer, vault, sources(), options).unwrap();
+        Writer::open(&world.dir().join("book"), signer, vault, sources, options).unwrap();
     for n in calls {
         let id = CallId::parse(&format!("01ARZ3NDEKTSV4RRFFQ69G{n:04}")).unwrap();
         let call = Call {

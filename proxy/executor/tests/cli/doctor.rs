@@ -2,6 +2,9 @@
 
 use std::fs;
 
+use countersign::secrets::{Account, Secret, SecretStore};
+
+use super::acts::store;
 use crate::World;
 
 /// What is broken, and what doctor then says of which check.
@@ -76,6 +79,74 @@ const CASES: &[Case] = &[
         check: "switch",
         level: "warn",
         words: "no agent can call anything",
+    },
+    Case {
+        name: "a removal cut short",
+        harm: |world| {
+            let path = world.dir().join("book/removal.pending");
+            fs::write(path, "countersign removal 1\n1\n").unwrap();
+        },
+        check: "book",
+        level: "warn",
+        words: "an erasure or a pruning was begun",
+    },
+    Case {
+        name: "bytes set aside and not recorded",
+        harm: |world| {
+            fs::write(world.dir().join("book/quarantine/pending"), "{\"v\"").unwrap();
+        },
+        check: "book",
+        level: "warn",
+        words: "bytes were set aside and are not on record yet",
+    },
+    Case {
+        name: "an era cut short, its file damaged",
+        harm: |world| fs::write(world.dir().join("era.json"), "{}").unwrap(),
+        check: "book",
+        level: "fail",
+        words: "ERA_UNFINISHED: `countersign book new-era` began another book and did not come to its end: `era.json`",
+    },
+    Case {
+        name: "a part of a book",
+        harm: |world| fs::create_dir(world.dir().join("book.new")).unwrap(),
+        check: "book",
+        level: "warn",
+        words: "`book.new`: a part of a book that was never put in its place",
+    },
+    Case {
+        name: "a key never put in force",
+        harm: |world| {
+            let key = Secret::new(vec![9; 32]);
+            store(world)
+                .set(&Account::book_signing_next(), &key)
+                .unwrap();
+        },
+        check: "book",
+        level: "warn",
+        words: "`book/signing.next`: a signing key was made and never put in force",
+    },
+    Case {
+        name: "a rotation cut short",
+        harm: |world| {
+            let store = store(world);
+            let key = store.get(&Account::book_signing()).unwrap().unwrap();
+            store.set(&Account::book_signing_next(), &key).unwrap();
+        },
+        check: "book",
+        level: "warn",
+        words: "a change of the signing key was cut short",
+    },
+    Case {
+        name: "the key of an era that was given up",
+        harm: |world| {
+            let key = Secret::new(vec![9; 32]);
+            store(world)
+                .set(&Account::book_signing_era(), &key)
+                .unwrap();
+        },
+        check: "book",
+        level: "warn",
+        words: "`book/signing.era`: the key of a book that was never put in its place",
     },
     Case {
         name: "a key",

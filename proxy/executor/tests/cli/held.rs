@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{World, private};
 
 /// An executor over the demo server, whose notes lie in a folder; `change` edits executor.json.
-fn house(change: impl FnOnce(&mut Value)) -> World {
+pub(super) fn house(change: impl FnOnce(&mut Value)) -> World {
     let world = World::new();
     std::fs::create_dir(world.notes()).unwrap();
     let program = env!("CARGO_BIN_EXE_countersign");
@@ -43,7 +43,7 @@ impl World {
         std::fs::write(self.notes().join("a.txt"), text).unwrap();
     }
 
-    fn client(&self) -> Client {
+    pub(super) fn client(&self) -> Client {
         self.client_with(&[])
     }
 
@@ -69,20 +69,41 @@ impl World {
         client
     }
 
-    /// The statuses in the book, in order.
-    fn statuses(&self) -> Vec<String> {
+    /// Waits until the note says `text`.
+    fn await_note(&self, text: &str) {
+        let begun = std::time::Instant::now();
+        while self.note() != text {
+            let waited = begun.elapsed();
+            assert!(
+                waited < std::time::Duration::from_secs(30),
+                "{}",
+                self.note()
+            );
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+    }
+
+    /// The entries of a kind, in order.
+    fn entries(&self, kind: &str) -> Vec<Value> {
         let mut found = Vec::new();
-        for entry in walk(&self.dir().join("book/journal")) {
-            let text = String::from_utf8_lossy(&std::fs::read(entry).unwrap()).into_owned();
-            for line in text
-                .lines()
-                .filter(|line| line.contains("\"k\":\"outcome\""))
-            {
+        for file in walk(&self.dir().join("book/journal")) {
+            let text = String::from_utf8_lossy(&std::fs::read(file).unwrap()).into_owned();
+            for line in text.lines().filter(|line| line.starts_with('{')) {
                 let entry: Value = serde_json::from_str(line).unwrap();
-                found.push(entry["status"].as_str().unwrap().to_owned());
+                if entry["k"] == kind {
+                    found.push(entry);
+                }
             }
         }
         found
+    }
+
+    /// The statuses in the book, in order.
+    fn statuses(&self) -> Vec<String> {
+        let outcomes = self.entries("outcome").into_iter();
+        outcomes
+            .map(|entry| entry["status"].as_str().unwrap().to_owned())
+            .collect()
     }
 }
 
@@ -305,4 +326,76 @@ fn idm_a_killed_write_with_a_key_is_never_sent_again() {
     }
     assert_eq!(world.note(), written);
     client.close().unwrap();
+}
+
+#[test]
+fn apr_every_decision_about_a_held_call_is_in_the_book_before_the_call_runs() {
+    let world = house(|settings| {
+        settings["agents"]["bar"]["mode"] = "ask".into();
+        settings["approval"] = json!({"hold_seconds": 0});
+    });
+    let mut client = world.client();
+    let ask = |client: &mut Client, text: &str| {
+        let answer = call(client, &json!({"title": "a", "text": text}));
+        let id = answer["structuredContent"]["approval_id"].as_str();
+        id.unwrap_or_else(|| panic!("{answer}")).to_owned()
+    };
+    let (declined, withdrawn, approved, unseen) = (
+        ask(&mut client, "no"),
+        ask(&mut client, "never mind"),
+        ask(&mut client, "yes"),
+        ask(&mut client, "yes, and nobody could write it down"),
+    );
+    let decline = world.json(&format!("approvals decline {declined} --json"));
+    assert!(decline["on_record"].is_u64(), "{decline}");
+    let withdraw = json!({"approval_id": withdrawn, "withdraw": true});
+    client.tool("countersign_approval", &withdraw).unwrap();
+    world.json(&format!("approvals approve {approved} --json"));
+    world.await_note("yes");
+    // A command that has no key of the book decides all the same; the executor writes it before it runs the call.
+    let output = world
+        .command(&format!("approvals approve {unseen} --json"))
+        .env_remove("COUNTERSIGN_PASSPHRASE_FILE")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    world.await_note("yes, and nobody could write it down");
+    client.close().unwrap();
+    let made = world.entries("approval");
+    let said: Vec<[&str; 5]> = made
+        .iter()
+        .map(|entry| {
+            ["approval", "verdict", "actor", "via", "agent"]
+                .map(|name| entry[name].as_str().unwrap())
+        })
+        .collect();
+    let (no, yes) = (
+        "countersign approvals decline",
+        "countersign approvals approve",
+    );
+    let mut want = [
+        [&*declined, "decline", "person", no, "bar"],
+        [
+            &*withdrawn,
+            "withdraw",
+            "agent",
+            "countersign_approval",
+            "bar",
+        ],
+        [&*approved, "approve", "person", yes, "bar"],
+        [&*unseen, "approve", "person", yes, "bar"],
+    ];
+    want.sort_unstable();
+    let mut sorted = said.clone();
+    sorted.sort_unstable();
+    assert_eq!(sorted, want, "each once");
+    for id in [&approved, &unseen] {
+        let index = |entries: &[Value], is_it: &dyn Fn(&Value) -> bool| {
+            let found = entries.iter().filter(|entry| is_it(entry));
+            found.map(|entry| entry["i"].as_u64().unwrap()).max()
+        };
+        let decided = index(&made, &|entry| entry["approval"] == **id);
+        let ran = index(&world.entries("call"), &|entry| entry["approval"] == **id);
+        assert!(decided < ran && decided.is_some(), "{decided:?} {ran:?}");
+    }
 }

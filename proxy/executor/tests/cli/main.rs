@@ -8,9 +8,12 @@
 mod acts;
 mod book;
 mod doctor;
+#[cfg(target_os = "linux")]
+mod faults;
 mod held;
 mod init;
 mod transcripts;
+mod upkeep;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

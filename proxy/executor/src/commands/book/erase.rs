@@ -8,7 +8,7 @@ use crate::commands::acts::{Act, Consent, consent};
 use crate::commands::{Context, Report, plain};
 use crate::problem::Problem;
 
-use super::{own_writer, refused, remember};
+use super::{own_writer, refused, remember, unfinished};
 
 /// What is erased.
 #[derive(Debug, Args)]
@@ -54,7 +54,6 @@ impl Part {
 pub(super) fn run(context: &Context, args: &EraseArgs) -> Result<Report, Problem> {
     let settings = context.settings()?;
     let index = args.index;
-    let failed = |error: BookError| refused(context, &error);
     let fields = fields(context, args)?;
     let consequence = format!(
         "what is kept of entry {index} is destroyed for ever; the entry says so and stays. Copies of the folder and of the secret \
@@ -74,7 +73,7 @@ pub(super) fn run(context: &Context, args: &EraseArgs) -> Result<Report, Problem
             &plain(&args.reason),
             "countersign book erase",
         )
-        .map_err(failed)?;
+        .map_err(|error| unfinished(context, act.command, &error))?;
     remember(context, store.as_ref(), &writer);
     let names = |fields: &[Field]| {
         let names: Vec<&str> = fields.iter().map(|field| field.as_str()).collect();

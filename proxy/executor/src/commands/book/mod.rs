@@ -3,7 +3,7 @@
 mod erase;
 mod kept;
 mod list;
-mod new_era;
+pub mod new_era;
 pub mod own;
 mod proof;
 mod prune;
@@ -136,6 +136,22 @@ pub(super) fn refused(context: &Context, error: &BookError) -> Problem {
     }
 }
 
+/// Why an act on the record, named by its command, did not come to its end: from its entry on, it may be on record and done in part.
+pub(in crate::commands) fn unfinished(context: &Context, act: &str, error: &BookError) -> Problem {
+    match error {
+        BookError::Io { .. } | BookError::Gone { .. } | BookError::Poisoned { .. } => Problem::new(
+            "book_unfinished",
+            format!(
+                "{error}; whether this is on record is not known, and it may be done in part; nothing else was touched"
+            ),
+            format!(
+                "look at the disk, then run `countersign {act}` again: whoever opens the book next finishes what is on record"
+            ),
+        ),
+        error => refused(context, error),
+    }
+}
+
 /// Why a book can't be read, and what to do: other words for this executor's own than for one named on the command line.
 pub(in crate::commands) fn unreadable(context: &Context, dir: &Path, error: &BookError) -> Problem {
     let own = context.folder.book();
@@ -151,6 +167,13 @@ pub(in crate::commands) fn unreadable(context: &Context, dir: &Path, error: &Boo
             "name the folder of a book; this executor's is `{}`",
             own.display()
         ),
+        _ if dir == own && own.join("removal.pending").exists() => {
+            "look at the disk, then try again: whoever opens the book next finishes the erasure or pruning that is on record"
+                .to_owned()
+        }
+        BookError::Io { .. } => {
+            "look at the disk and at the rights of the folder, then try again; nothing was changed".to_owned()
+        }
         _ => "`countersign book verify` names the first bad place; nothing was changed".to_owned(),
     };
     Problem::new("book_unreadable", error.to_string(), remedy)

@@ -116,6 +116,18 @@ fn read_plan(context: &Context) -> Result<Option<Plan>, Problem> {
     }
 }
 
+/// What an earlier `book new-era` began and did not end, in words; none where nothing is in the way.
+pub fn begun(context: &Context) -> Option<String> {
+    match read_plan(context) {
+        Ok(None) => None,
+        Ok(Some(plan)) => Some(format!(
+            "`{}` was to follow `{}`, as `era.json` says",
+            plan.new, plan.origin
+        )),
+        Err(problem) => Some(problem.message.replace("; nothing was changed", "")),
+    }
+}
+
 /// Whether it names a folder beside the book, and not a place elsewhere.
 fn is_plain_name(name: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-';

@@ -13,6 +13,8 @@ use crate::signing;
 pub struct Own {
     /// The keys it is signed with, the one in force first; more than one while a key is being replaced, none where the store has none.
     pub signers: Vec<Signer>,
+    /// Where each of them is kept.
+    pub accounts: Vec<Account>,
     /// The key of its vault; `None` where the store has none.
     pub vault: Option<VaultKey>,
     /// How long it was.
@@ -30,7 +32,9 @@ pub fn own(context: &Context, settings: &Settings) -> Result<Own, Problem> {
     };
     let store = quiet.secrets(settings)?;
     let remembered = pin::read(store.as_ref())?;
-    let signers = signing::held(store.as_ref())?;
+    let (accounts, signers) = signing::held_by_account(store.as_ref())?
+        .into_iter()
+        .unzip();
     let account = Account::book_vault();
     let vault = match store.get(&account)? {
         None => None,
@@ -38,6 +42,7 @@ pub fn own(context: &Context, settings: &Settings) -> Result<Own, Problem> {
     };
     Ok(Own {
         signers,
+        accounts,
         vault: vault.map(|key| VaultKey::from_bytes(*key)),
         remembered,
     })

@@ -1,15 +1,16 @@
 //! `book prune`: removes the oldest entries with what is kept of them, on record, whole segments at a time.
 
 use clap::Args;
-use countersign_book::{BookError, Listing, Order, Reader};
+use countersign_book::{BookError, Reader};
 use jiff::Timestamp;
 use serde_json::json;
 
 use crate::commands::acts::{Act, Consent, consent};
 use crate::commands::{Context, Report, plain};
+use crate::keeper::upkeep::kept_since;
 use crate::problem::Problem;
 
-use super::{own_writer, refused, remember};
+use super::{own_writer, refused, remember, unfinished};
 
 /// How far.
 #[derive(Debug, Args)]
@@ -45,16 +46,11 @@ fn before(text: &str) -> Result<Before, String> {
 }
 
 pub(super) fn run(context: &Context, args: &PruneArgs) -> Result<Report, Problem> {
-    const DAY: i64 = 24 * 60 * 60;
     let settings = context.settings()?;
     let failed = |error: BookError| refused(context, &error);
     let before = match (args.before, settings.book.retain) {
         (Some(before), _) => before,
-        (None, Some(days)) => {
-            let now = Timestamp::now().as_second();
-            let second = now.saturating_sub(i64::from(days).saturating_mul(DAY));
-            Before::Time(Timestamp::from_second(second).unwrap_or(Timestamp::MIN))
-        }
+        (None, Some(days)) => Before::Time(kept_since(Timestamp::now(), days)),
         (None, None) => {
             return Err(Problem::new(
                 "usage",
@@ -66,7 +62,7 @@ pub(super) fn run(context: &Context, args: &PruneArgs) -> Result<Report, Problem
     let reader = Reader::open(&context.folder.book()).map_err(failed)?;
     let index = match before {
         Before::Index(index) => index,
-        Before::Time(time) => first_since(&reader, time).map_err(failed)?,
+        Before::Time(time) => reader.older_than(time).map_err(failed)?,
     };
     let consequence = format!(
         "entries below {index} and what is kept of them are removed for ever, as far as whole files hold nothing newer; the book \
@@ -81,7 +77,7 @@ pub(super) fn run(context: &Context, args: &PruneArgs) -> Result<Report, Problem
     let mut writer = own_writer(context, &settings, store.as_ref())?;
     let done = writer
         .prune(index, &plain(&args.reason), "countersign book prune")
-        .map_err(failed)?;
+        .map_err(|error| unfinished(context, act.command, &error))?;
     remember(context, store.as_ref(), &writer);
     let text = match done.entry {
         Some(entry) => format!(
@@ -101,30 +97,6 @@ pub(super) fn run(context: &Context, args: &PruneArgs) -> Result<Report, Problem
             "bytes": done.bytes,
         }),
     ))
-}
-
-/// The first entry that is not older, by bisection over the entries' times; times that step back only keep more.
-fn first_since(reader: &Reader, time: Timestamp) -> Result<u64, BookError> {
-    let newest = reader.list(Listing {
-        from: None,
-        limit: 1,
-        order: Order::NewestFirst,
-    })?;
-    let (mut low, mut high) = (
-        reader.first()?,
-        newest.first().map_or(0, |entry| entry.index + 1),
-    );
-    while low < high {
-        let middle = low + (high - low) / 2;
-        let shown = reader.show(middle)?;
-        let at = shown.and_then(|shown| shown.entry.time.parse::<Timestamp>().ok());
-        if at.is_some_and(|at| at < time) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    Ok(low)
 }
 
 #[cfg(test)]

@@ -86,6 +86,10 @@ fn text(context: &Context, settings: Option<&Settings>, found: &Examined) -> Str
             );
         }
     }
+    for (n, leftover) in found.leftovers.iter().enumerate() {
+        let label = if n == 0 { "left over" } else { "" };
+        row(label, format!("{}; {}", leftover.what, leftover.todo));
+    }
     row(
         "open in",
         match found.processes.len() {
@@ -191,8 +195,13 @@ fn data(
         .flat_map(|look| &look.quarantine)
         .map(|(name, bytes)| json!({"name": name, "bytes": bytes}))
         .collect();
+    let leftovers: Vec<Value> = found
+        .leftovers
+        .iter()
+        .map(|left| json!({"what": left.what, "remedy": left.todo}))
+        .collect();
     json!({
-        "state": condition, "exit": exit, "findings": findings, "path": context.folder.book(),
+        "left_over": leftovers, "state": condition, "exit": exit, "findings": findings, "path": context.folder.book(),
         "origin": look.map(|look| look.book.origin.as_str()), "vkey": look.map(|look| look.key.as_ref().unwrap_or(&look.book.vkey).to_string()),
         "key": match &found.key { Key::Own => "own", Key::NotOurs => "missing", Key::NotAsked(_) => "not_asked" },
         "entries": look.map(|look| look.size), "first": look.and_then(|look| look.first_ts.clone()),

@@ -20,8 +20,11 @@ const A_MOMENT: u64 = 64 << 20;
 pub(in crate::doctor) fn book(context: &Context) -> Vec<Found> {
     let settings = context.settings().ok();
     let found = examine(context, settings.as_ref());
+    let left = found.leftovers.into_iter();
+    let left = left.map(|left| Found::warn(left.what, left.todo));
     if found.findings.is_empty() {
-        return vec![verified(context, settings.as_ref())];
+        let first = verified(context, settings.as_ref());
+        return std::iter::once(first).chain(left).collect();
     }
     let told = found.findings.into_iter().map(|finding| {
         let words = finding.condition.words();
@@ -37,7 +40,7 @@ pub(in crate::doctor) fn book(context: &Context) -> Vec<Found> {
             )),
         }
     });
-    told.collect()
+    told.chain(left).collect()
 }
 
 /// What is remembered of the book outside of it.
