@@ -247,7 +247,7 @@ fn apart(dir: &Path, journal: u64, vault: u64, time: Duration) -> f64 {
     const BLOCK: usize = 4096;
     let paths = [dir.join("bare"), dir.join("bare-vault")];
     let length = (vault as usize).next_multiple_of(BLOCK);
-    let room = vec![b'x'; (8 << 20_usize).next_multiple_of(length)];
+    let room = vec![b'x'; (8_usize << 20).next_multiple_of(length)];
     std::fs::write(&paths[1], &room).unwrap();
     std::fs::File::open(&paths[1]).unwrap().sync_all().unwrap();
     let mut options = OpenOptions::new();
