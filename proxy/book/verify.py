@@ -195,7 +195,7 @@ class Book:
             raise ValueError("a format this program does not know")
         self.origin = lines[1].removeprefix("origin: ")
         self.key = Key(lines[2].removeprefix("vkey: "))
-        self.ring, self.begun, self.pruned = Ring(self.key), 0, 0
+        self.ring, self.begun, self.pruned, self.minimum = Ring(self.key), 0, 0, 0
         self.objects, self.absent, self.payloads = os.path.join(folder, "vault"), {}, 0
         self.folder = os.path.join(folder, "journal")
         self.tree, self.last, self.open = Tree(), bytes(32), {}
@@ -219,6 +219,7 @@ class Book:
                 raise Flaw("the segment's compact range does not fit its first index")
             self.note, self.open, self.ring = line["prevcp"], calls, ring
             self.vault = line["vault"]["seg"], line["vault"]["end"]
+            self.minimum = line.get("pruned", 0)
         same = (
             ring.texts() == self.ring.texts(),
             line["origin"] == self.origin,
@@ -228,6 +229,7 @@ class Book:
             line.get("prevcp") == self.note,
             (line["vault"]["seg"], line["vault"]["end"]) == self.vault,
             calls == self.open,
+            line.get("pruned", 0) == self.minimum,
         )
         if not all(same):
             raise Flaw("the segment does not start where the one before it ends")
@@ -292,6 +294,7 @@ class Book:
             self.absent.pop(target, None)
         if batch["pruned"]:
             self.pruned = max(self.pruned, batch["pruned"])
+            self.minimum = max(self.minimum, batch["pruned"])
             self.absent = {target: why for target, why in self.absent.items() if target[0] >= self.pruned}
         self.note = encoded.decode()
         self.checkpoints += 1

@@ -63,7 +63,7 @@ pub use lifecycle::{EraOpen, Erase, KeyRotate, Prune};
 pub use look::{Look, LookOptions, head, look};
 pub use note::{Note, NoteError, Vkey};
 pub use origin::{Origin, OriginError};
-pub use payload::{Kept, KeptState};
+pub use payload::{Kept, KeptState, Promise};
 pub use pin::{HeadListener, Pin, PinError};
 pub use proof::{ProofBuilder, ProofError, verify_consistency, verify_inclusion};
 pub use reader::{Listing, Order, Reader, Shown};

@@ -91,6 +91,8 @@ pub(crate) struct Chain {
     pub head: Tip,
     pub open: BTreeMap<CallId, OpenCall>,
     pub vault: VaultEnd,
+    /// The largest index below which entries were pruned on record; 0 where none were.
+    pub pruned: u64,
     /// Entries before the first segment read; its first line states what they come to.
     pub begun: u64,
     /// The note of the last checkpoint, in base64 as it stands in the journal.
@@ -158,6 +160,7 @@ impl Chain {
             head: tip.clone(),
             open: BTreeMap::new(),
             vault: VaultEnd::default(),
+            pruned: 0,
             begun: 0,
             note: None,
             time: None,
@@ -202,6 +205,7 @@ impl Chain {
         self.tip = self.head.clone();
         self.open = line.open_calls()?;
         self.vault = line.vault;
+        self.pruned = line.pruned();
         self.note.clone_from(&line.prevcp);
         self.begun = first;
         Ok(note)
@@ -231,6 +235,10 @@ impl Chain {
             (
                 line.vault == self.vault,
                 "the end of the vault it states is another",
+            ),
+            (
+                line.pruned() == self.pruned,
+                "what it states was pruned is not what was",
             ),
         ] {
             if !same {
@@ -336,7 +344,8 @@ impl Chain {
                     };
                     self.vault = self.vault.max(end);
                 }
-                Fact::Explained(_) | Fact::Erased(_) | Fact::Pruned(_) | Fact::Rotated(_) => {}
+                Fact::Pruned(minimum) => self.pruned = self.pruned.max(minimum),
+                Fact::Explained(_) | Fact::Erased(_) | Fact::Rotated(_) => {}
             }
         }
         Ok(Signed { note, keys })

@@ -1,7 +1,7 @@
 //! The first line of a segment: the state it starts from, so that a reader can begin there. Refuses to read files.
 //!
 //! ```text
-//! #seg {"calls":[{"call":…,"i":…,"process":…}],"first":…,"keys":[…],"origin":…,"prevcp":…,"range":[…],"v":1,"vault":{"end":…,"seg":…}}
+//! #seg {"calls":[{"call":…,"i":…,"process":…}],"first":…,"keys":[…],"origin":…,"prevcp":…,"pruned":…,"range":[…],"v":1,"vault":{"end":…,"seg":…}}
 //! ```
 
 use std::collections::BTreeMap;
@@ -40,6 +40,9 @@ pub(crate) struct SegmentLine {
     /// Base64 of the checkpoint note before; none in the first segment.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub prevcp: Option<String>,
+    /// The largest `minimum` of a `prune` entry before; none while nothing was pruned.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub pruned: Option<Count>,
     /// The compact range of the entries before, largest subtree first.
     pub range: Vec<Hash>,
     pub v: u64,
@@ -76,10 +79,16 @@ impl SegmentLine {
             last: chain.head.last,
             origin: chain.origin.clone(),
             prevcp: chain.note.clone(),
+            pruned: (chain.pruned > 0).then_some(Count(chain.pruned)),
             range: chain.head.range.hashes().to_vec(),
             v: VERSION,
             vault: chain.vault,
         }
+    }
+
+    /// The index below which entries were pruned on record; 0 where none were.
+    pub(crate) fn pruned(&self) -> u64 {
+        self.pruned.map_or(0, |minimum| minimum.0)
     }
 
     /// The line's bytes with its line feed.
