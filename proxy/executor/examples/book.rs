@@ -248,7 +248,7 @@ fn apart(dir: &Path, journal: u64, vault: u64, time: Duration) -> f64 {
     const BLOCK: usize = 4096;
     let paths = [dir.join("bare"), dir.join("bare-vault")];
     let length = (vault as usize).next_multiple_of(BLOCK);
-    let room = vec![b'x'; (8 << 20_usize).next_multiple_of(length)];
+    let room = vec![b'x'; (8_usize << 20).next_multiple_of(length)];
     std::fs::write(&paths[1], &room).unwrap();
     std::fs::File::open(&paths[1]).unwrap().sync_all().unwrap();
     let mut options = OpenOptions::new();
@@ -259,7 +259,8 @@ fn apart(dir: &Path, journal: u64, vault: u64, time: Duration) -> f64 {
         i32::try_from(rustix::fs::OFlags::DIRECT.bits()).unwrap(),
     );
     let opened = options.open(&paths[1]);
-    let mut vault = opened.unwrap_or_else(|_| OpenOptions::new().write(true).open(&paths[1]).unwrap());
+    let mut vault =
+        opened.unwrap_or_else(|_| OpenOptions::new().write(true).open(&paths[1]).unwrap());
     let mut file = OpenOptions::new()
         .create(true)
         .append(true)
@@ -280,7 +281,9 @@ fn apart(dir: &Path, journal: u64, vault: u64, time: Duration) -> f64 {
         (at, count) = (at + length, count + 1);
     }
     let rate = count as f64 / started.elapsed().as_secs_f64();
-    paths.iter().for_each(|path| std::fs::remove_file(path).unwrap());
+    paths
+        .iter()
+        .for_each(|path| std::fs::remove_file(path).unwrap());
     rate
 }
 
