@@ -19,9 +19,9 @@ pub(super) type Open = Box<dyn FnMut() -> Result<Writer, BookError> + Send>;
 /// Whether the process of a name lives.
 pub(super) type Alive = Box<dyn Fn(&str) -> bool + Send>;
 
-/// Batches written one right after the other, after which other processes get their turn, and how long it is. The system gives a
-/// lock that was let go to whoever asks first, and who writes without a pause asks before those it has woken run.
-const TURNS: u32 = 8;
+/// How long batches are written one right after the other before other processes get their turn, and how long that is. The system
+/// gives a lock that was let go to whoever asks first, and who writes without a pause asks before those it has woken run.
+const SPELL: Duration = Duration::from_millis(4);
 const TURN: Duration = Duration::from_micros(200);
 
 pub(super) struct Scribe<'a> {
@@ -78,7 +78,7 @@ impl<'a> Scribe<'a> {
     /// Writes until the end, or a failure.
     fn serve(&mut self, mut writer: Writer) -> Result<(), Failed> {
         self.shared.opened(&writer.preparer());
-        let mut turns = 0;
+        let mut since = Instant::now();
         loop {
             if self.chores_at <= Instant::now() {
                 self.do_chores(&mut writer, Moment::Running)?;
@@ -86,13 +86,11 @@ impl<'a> Scribe<'a> {
             }
             match self.shared.next(self.chores_at) {
                 Next::Batch(pause) => {
-                    turns = match pause {
-                        Pause::Some => 1,
-                        Pause::None => turns + 1,
-                    };
-                    if turns > TURNS {
+                    if pause == Pause::Some {
+                        since = Instant::now();
+                    } else if since.elapsed() > SPELL {
                         std::thread::sleep(TURN);
-                        turns = 1;
+                        since = Instant::now();
                     }
                     self.write(&mut writer)?;
                 }
