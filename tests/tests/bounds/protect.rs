@@ -66,7 +66,7 @@ fn world() -> (World, String) {
 
 /// Every file below the executor's folder that no running executor writes, with its bytes.
 fn kept(folder: &Path) -> BTreeMap<String, Vec<u8>> {
-    ["executor.json", "secrets.enc", "book/BOOK"]
+    ["executor.json", "book/BOOK"]
         .into_iter()
         .map(|name| {
             let bytes = std::fs::read(folder.join(name)).expect("it is there");
@@ -79,7 +79,7 @@ fn kept(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 fn p29_p31_no_tool_of_the_filesystem_server_reaches_the_executors_secrets() {
     let (world, root) = world();
     std::os::unix::fs::symlink("../dir", world.path("files/link")).expect("made");
-    std::fs::hard_link(world.path("dir/secrets.enc"), world.path("files/twin")).expect("made");
+    std::fs::hard_link(world.path("dir/state.db"), world.path("files/twin")).expect("made");
     let before = kept(&world.dir());
     let mut client = world.connect();
     let other = format!("{root}/files/a.txt");

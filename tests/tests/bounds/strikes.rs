@@ -5,7 +5,7 @@ use countersign_tests::peers;
 use countersign_tests::world::World;
 use serde_json::json;
 
-use super::{bound, decisions, said};
+use super::{bound, decisions, patient, said};
 use crate::presets::tools::repository;
 use crate::presets::under;
 
@@ -119,7 +119,9 @@ fn p24_git_and_sqlite_write_what_no_policy_can_bound() {
     let folder = world.text_path("repository");
     under(&world, "git", &[], &peers::git(&folder));
     bound(&world, &folder, &["**/*"]);
+    patient(&world);
     let mut client = world.connect();
+    client.tools();
     let status = json!({"repo_path": folder});
     assert_eq!(said(&mut client, "git_status", &status), None);
     // The repository is the workspace itself, and what git writes lies in `.git`.
@@ -136,7 +138,9 @@ fn p24_git_and_sqlite_write_what_no_policy_can_bound() {
     let file = world.text_path("files/data.db");
     under(&world, "sqlite", &[], &peers::sqlite(&file));
     bound(&world, &world.text_path("files"), &["**/*"]);
+    patient(&world);
     let mut client = world.connect();
+    client.tools();
     assert_eq!(said(&mut client, "list_tables", &json!({})), None);
     let table = json!({"query": "CREATE TABLE notes (n INTEGER)"});
     let answer = said(&mut client, "create_table", &table);
