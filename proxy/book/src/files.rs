@@ -20,13 +20,13 @@ pub(crate) use direct::Direct;
 /// A file whose lock is taken for the time of a batch.
 #[derive(Debug)]
 pub(crate) struct LockFile {
-    file: Arc<File>,
+    file: Arc<Known>,
     path: PathBuf,
 }
 
 /// The lock, until dropped.
 #[derive(Debug)]
-pub(crate) struct Held(Arc<File>);
+pub(crate) struct Held(Arc<Known>);
 
 /// Reads a file line by line with bounded memory.
 pub(crate) struct Lines {
@@ -53,14 +53,14 @@ impl LockFile {
         options.read(true).write(true).create(true).truncate(false);
         let file = regular(&options, &path).map_err(BookError::io("open the lock", &path))?;
         Ok(Self {
-            file: Arc::new(file),
+            file: Arc::new(Known::new(file, &path)?),
             path,
         })
     }
 
     /// Whether the lock taken is the one others find.
     pub(crate) fn check(&self) -> Result<(), BookError> {
-        check_still(&self.file, &self.path)
+        self.file.check_still(&self.path).map(drop)
     }
 
     /// Takes the lock where nobody holds it.
@@ -261,34 +261,92 @@ pub(crate) fn open_if_there(path: &Path) -> Result<Option<File>, BookError> {
     }
 }
 
-/// Whether the path still leads to the open file.
-///
-/// # Errors
-/// [`BookError::Gone`] when it leads to nothing or to another file; [`BookError::Io`] when the system does not say.
-pub(crate) fn check_still(file: &File, path: &Path) -> Result<(), BookError> {
-    let gone = |found| BookError::Gone {
-        path: path.to_owned(),
-        found,
-    };
-    let there = match fs::metadata(path) {
-        Ok(there) => there,
-        Err(error) if is_absence(&error) => {
-            return Err(gone(format!("is not there any more ({error})")));
+/// An open file and what tells it from every other, asked of the system once.
+#[derive(Debug)]
+pub(crate) struct Known {
+    file: File,
+    #[cfg(unix)]
+    number: (u64, u64),
+}
+
+impl Known {
+    pub(crate) fn new(file: File, path: &Path) -> Result<Self, BookError> {
+        #[cfg(unix)]
+        let number = {
+            let found = file.metadata().map_err(BookError::io("look at", path))?;
+            number(&found)
+        };
+        #[cfg(not(unix))]
+        let _ = path;
+        Ok(Self {
+            file,
+            #[cfg(unix)]
+            number,
+        })
+    }
+
+    /// Whether the path still leads to the open file. Answers the file's length.
+    ///
+    /// # Errors
+    /// [`BookError::Gone`] when it leads to nothing or to another file; [`BookError::Io`] when the system does not say.
+    pub(crate) fn check_still(&self, path: &Path) -> Result<u64, BookError> {
+        let gone = |found| BookError::Gone {
+            path: path.to_owned(),
+            found,
+        };
+        let there = match fs::metadata(path) {
+            Ok(there) => there,
+            Err(error) if is_absence(&error) => {
+                return Err(gone(format!("is not there any more ({error})")));
+            }
+            Err(error) => return Err(BookError::io("look at", path)(error)),
+        };
+        #[cfg(unix)]
+        let same = self.number == number(&there);
+        #[cfg(not(unix))]
+        let same = {
+            let open = self.file.metadata();
+            same_file(&open.map_err(BookError::io("look at", path))?, &there)
+        };
+        if same {
+            Ok(there.len())
+        } else {
+            Err(gone("is another file now".into()))
         }
-        Err(error) => return Err(BookError::io("look at", path)(error)),
-    };
-    let open = file.metadata().map_err(BookError::io("look at", path))?;
-    if same_file(&open, &there) {
-        Ok(())
-    } else {
-        Err(gone("is another file now".into()))
+    }
+
+    /// Whether a flush of one file's device is a flush of the other's; no where the system does not say.
+    pub(crate) fn is_on_device_of(&self, other: &Self) -> bool {
+        #[cfg(unix)]
+        {
+            self.number.0 == other.number.0
+        }
+        #[cfg(not(unix))]
+        {
+            let _ = other;
+            false
+        }
+    }
+}
+
+impl std::ops::Deref for Known {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        &self.file
     }
 }
 
 #[cfg(unix)]
 fn same_file(one: &fs::Metadata, other: &fs::Metadata) -> bool {
+    number(one) == number(other)
+}
+
+/// The file's device, and its number there.
+#[cfg(unix)]
+fn number(found: &fs::Metadata) -> (u64, u64) {
     use std::os::unix::fs::MetadataExt as _;
-    (one.dev(), one.ino()) == (other.dev(), other.ino())
+    (found.dev(), found.ino())
 }
 
 /// Without a file's number: made at another moment or of another length is another file.
@@ -411,20 +469,6 @@ pub(crate) fn end_of_bytes(file: &File, length: u64, limit: u64) -> io::Result<u
         end = start;
     }
     Ok(length)
-}
-
-/// Whether a flush of one file's device is a flush of the other's; no where the system does not say.
-pub(crate) fn same_device(one: &File, other: &File) -> bool {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt as _;
-        matches!((one.metadata(), other.metadata()), (Ok(one), Ok(other)) if one.dev() == other.dev())
-    }
-    #[cfg(not(unix))]
-    {
-        let _ = (one, other);
-        false
-    }
 }
 
 /// Makes sure that what is read next is what the disk holds. After a failed sync the system may keep bytes in memory, as

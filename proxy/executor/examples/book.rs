@@ -8,7 +8,7 @@
 )]
 
 use std::fs::OpenOptions;
-use std::io::Write as _;
+use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -152,15 +152,18 @@ fn row(dir: &Path, processes: u64, callers: u64, time: Duration) {
     let rate = entries as f64 / took;
     each.sort_unstable();
     let bare = bare(dir, bytes, time / 3);
+    let vault = entries * (PAYLOAD as u64 + 250) / report.checkpoints;
+    let apart = apart(dir, bytes - vault, vault, time / 3);
     let sqlite = sqlite(dir, batch, bytes / batch, time / 3);
     let (bare_rate, sqlite_rate) = (batch as f64 * bare.0, batch as f64 * sqlite);
     println!(
-        "{processes:>9} {callers:>8} {rate:>10.0} {:>8.1} {:>8} {:>8} {:>8.0} {bare_rate:>10.0} {:>6.2} {sqlite_rate:>10.0} {:>6.2}",
+        "{processes:>9} {callers:>8} {rate:>10.0} {:>8.1} {:>8} {:>8} {:>8.0} {bare_rate:>10.0} {:>6.2} {:>6.2} {sqlite_rate:>10.0} {:>6.2}",
         entries as f64 / report.checkpoints as f64,
         each[each.len() / 2],
         each[each.len() * 99 / 100],
         bare.1,
         rate / bare_rate,
+        apart / bare.0,
         rate / sqlite_rate,
     );
     std::fs::remove_dir_all(&book).unwrap();
@@ -236,6 +239,74 @@ fn bare(dir: &Path, bytes: u64, time: Duration) -> (f64, f64) {
     each.sort_unstable_by(f64::total_cmp);
     std::fs::remove_file(path).unwrap();
     (rate, each[each.len() / 2])
+}
+
+/// Batches a second where a part of each is written past the cache to a file that has room, before the rest is appended and
+/// synced: what any writer can do whose payloads lie apart. Where the system has no such writes, through the cache.
+fn apart(dir: &Path, journal: u64, vault: u64, time: Duration) -> f64 {
+    const BLOCK: usize = 4096;
+    let paths = [dir.join("bare"), dir.join("bare-vault")];
+    let length = (vault as usize).next_multiple_of(BLOCK);
+    let room = vec![b'x'; (8_usize << 20).next_multiple_of(length)];
+    std::fs::write(&paths[1], &room).unwrap();
+    std::fs::File::open(&paths[1]).unwrap().sync_all().unwrap();
+    let mut options = OpenOptions::new();
+    options.write(true);
+    #[cfg(target_os = "linux")]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(
+        &mut options,
+        i32::try_from(rustix::fs::OFlags::DIRECT.bits()).unwrap(),
+    );
+    let opened = options.open(&paths[1]);
+    let mut vault =
+        opened.unwrap_or_else(|_| OpenOptions::new().write(true).open(&paths[1]).unwrap());
+    let mut file = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(&paths[0])
+        .unwrap();
+    let memory = vec![b'y'; length + BLOCK];
+    let start = memory.as_ptr().align_offset(BLOCK);
+    let lines = vec![b'x'; journal as usize];
+    let (started, mut count, mut at) = (Instant::now(), 0_u64, 0);
+    while started.elapsed() < time {
+        if at + length > room.len() {
+            at = 0;
+            vault.seek(SeekFrom::Start(0)).unwrap();
+        }
+        vault.write_all(&memory[start..start + length]).unwrap();
+        file.write_all(&lines).unwrap();
+        file.sync_data().unwrap();
+        (at, count) = (at + length, count + 1);
+    }
+    let rate = count as f64 / started.elapsed().as_secs_f64();
+    paths
+        .iter()
+        .for_each(|path| std::fs::remove_file(path).unwrap());
+    rate
+}
+
+/// What an entry costs the caller's thread before it waits.
+fn prepared(dir: &Path) {
+    let book = dir.join("prepared");
+    new_book(&book);
+    let preparer = open(&book, WriterOptions::new("bench")).preparer();
+    let each = |with: &dyn Fn(u64) -> Draft| {
+        let drafts: Vec<Draft> = (0..4000).map(with).collect();
+        let mut entropy = sources().entropy;
+        let started = Instant::now();
+        for draft in drafts {
+            std::hint::black_box(preparer.prepare(draft, &mut entropy).unwrap());
+        }
+        started.elapsed().as_secs_f64() * 1e6 / 4000.0
+    };
+    let _ = each(&begun);
+    let (all, line) = (each(&begun), each(&|n| Draft::new(call(n))));
+    println!(
+        "to prepare an entry takes its caller {all:.1} µs, {:.1} of them its payload: looked through, committed to, sealed",
+        all - line
+    );
+    std::fs::remove_dir_all(&book).unwrap();
 }
 
 /// Transactions a second.

@@ -422,3 +422,43 @@ fn p8_sql_that_could_leave_the_read_only_transaction_is_held() {
         .filter(|outcome| *outcome == "confirmation_required");
     assert_eq!((held.count(), ended.len()), (6, 10), "{ended:?}");
 }
+
+/// A held write shows the person the same difference, and what was approved for one content is not run over another.
+#[test]
+fn p8_an_approval_is_for_the_file_as_it_was_shown() {
+    let (world, files) = careful_files();
+    world.edit(|settings| {
+        settings["agents"]["a"]["requires_approval"] = json!(true);
+        settings["approval"] = json!({"hold_seconds": 0});
+    });
+    write(&world, "files/a.txt", "one\n");
+    let arguments = json!({"path": format!("{files}/a.txt"), "content": "two\n"});
+    let mut client = world.connect();
+    let waiting = |client: &mut Client, difference: &str| {
+        let held = client.call("write_file", &arguments);
+        assert!(
+            held.to_string().contains("waits for the person's approval"),
+            "{held}"
+        );
+        let waiting = world.json(&["approvals", "list"]);
+        let all = waiting["approvals"].as_array().expect("a list");
+        let open: Vec<&Value> = all.iter().filter(|one| one["state"] == "waiting").collect();
+        assert_eq!(open.len(), 1, "{waiting}");
+        let id = open[0]["approval_id"].as_str().expect("an id").to_owned();
+        let shown = world.json(&["approvals", "show", &id]);
+        assert_eq!(shown["preview"]["diff"], difference, "{shown}");
+        world.must(&["approvals", "approve", &id]);
+        held
+    };
+    waiting(&mut client, "-one\n+two\n");
+    write(&world, "files/a.txt", "1\n");
+    let again = waiting(&mut client, "-1\n+two\n");
+    assert!(
+        again.to_string().contains("no longer what was approved"),
+        "{again}"
+    );
+    assert_eq!(read(&world, "files/a.txt"), "1\n");
+    let done = client.call("write_file", &arguments);
+    assert!(refusal(&done).is_none(), "{done}");
+    assert_eq!(read(&world, "files/a.txt"), "two\n");
+}

@@ -6,11 +6,10 @@
 //! of the journal that follows, on the same device, makes both durable. *Synced*: objects are written and synced by
 //! themselves, wherever it is not known that the first way holds.
 
-use std::fs::File;
 use std::path::PathBuf;
 
 use crate::error::{BookError, Damage};
-use crate::files::{self, Direct};
+use crate::files::{self, Direct, Known};
 use crate::journal::chain::{Chain, VaultEnd};
 use crate::journal::layout::Layout;
 use crate::vault::SEGMENT_HEAD;
@@ -27,7 +26,7 @@ const LOOKED_THROUGH: u64 = 8 << 20;
 pub(super) struct Objects {
     seg: u64,
     path: PathBuf,
-    file: File,
+    file: Known,
     direct: Option<Direct>,
     /// Bytes of the file, as last seen: it is never shorter again.
     length: u64,
@@ -83,7 +82,7 @@ impl Objects {
     /// with the next flush of `journal`.
     pub(super) fn write(
         &mut self,
-        journal: &File,
+        journal: &Known,
         offset: u64,
         bytes: &[u8],
         sizes: Sizes,
@@ -92,7 +91,7 @@ impl Objects {
         let fail = |action| BookError::io(action, &self.path);
         // The flush of another device would not carry them.
         if let Some(direct) = &mut self.direct
-            && files::same_device(journal, &self.file)
+            && journal.is_on_device_of(&self.file)
         {
             let stop = end.next_multiple_of(direct.align());
             if stop > self.ready {
@@ -117,7 +116,7 @@ impl Objects {
 
     /// Whether the segment is still where others look for it.
     pub(super) fn check(&self) -> Result<(), BookError> {
-        files::check_still(&self.file, &self.path)
+        self.file.check_still(&self.path).map(drop)
     }
 
     fn open(layout: &Layout, seg: u64, sizes: Sizes) -> Result<Self, BookError> {
@@ -126,7 +125,7 @@ impl Objects {
             files::make_dir(&layout.vault())?;
             files::write_new(&path, &[SEGMENT_HEAD])?;
         }
-        let file = files::open_write(&path)?;
+        let file = Known::new(files::open_write(&path)?, &path)?;
         let direct = if sizes.ahead > 0 {
             Direct::open(&path, &file)
         } else {

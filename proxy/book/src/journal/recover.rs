@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use crate::entry::Count;
 use crate::error::{BookError, Damage};
-use crate::files::{self, LockFile};
+use crate::files::{self, Known, LockFile};
 use crate::journal::api::{Recovery, Sources, WriterOptions};
 use crate::journal::chain::{Chain, Flaw, MAX_UNSIGNED};
 use crate::journal::continuity;
@@ -61,7 +61,7 @@ impl Writer {
         };
         continuity::check(&layout, &book.origin)?;
         let path = layout.segment(first);
-        let journal = files::open_write(&path)?;
+        let journal = Known::new(files::open_write(&path)?, &path)?;
         files::read_from_disk(&journal).map_err(BookError::io("sync", &path))?;
         let mut chain = Chain::new(book.origin, book.vkey);
         let mut place = begin(&journal, &path, first, &mut chain)?;

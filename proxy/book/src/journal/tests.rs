@@ -856,16 +856,18 @@ fn b15_a_failed_write_poisons_the_writer() {
     let mut writer = open(&folder.book, "p1");
     writer.commit(vec![draft(1, "p1")]).unwrap();
     // A descriptor that can't be written to stands for a disk that fails.
-    writer.journal = std::fs::File::open(segment(&folder.book)).unwrap();
+    let known = |file| crate::files::Known::new(file, &segment(&folder.book)).unwrap();
+    writer.journal = known(std::fs::File::open(segment(&folder.book)).unwrap());
     assert!(matches!(
         writer.commit(vec![draft(2, "p1")]),
         Err(BookError::Io { .. })
     ));
-    writer.journal = std::fs::OpenOptions::new()
+    let journal = std::fs::OpenOptions::new()
         .read(true)
         .write(true)
         .open(segment(&folder.book))
         .unwrap();
+    writer.journal = known(journal);
     assert!(matches!(
         writer.commit(vec![draft(3, "p1")]),
         Err(BookError::Poisoned { .. })

@@ -1,12 +1,11 @@
 //! The writer: takes the book's lock for each batch, reads what others appended, appends its own, syncs, lets go.
 //! Refuses to go on after any failed write or sync.
 
-use std::fs::File;
 use std::path::Path;
 
 use crate::entry::{Draft, EntryError};
 use crate::error::{BookError, Damage};
-use crate::files::{self, LockFile};
+use crate::files::{self, Known, LockFile};
 use crate::journal::api::{Committed, OpenCall, Recovery, Sources, WriterOptions};
 use crate::journal::batch::{Lines, MAX_BATCH};
 use crate::journal::chain::{Chain, VaultEnd};
@@ -25,7 +24,7 @@ pub struct Writer {
     pub(super) layout: Layout,
     pub(super) lock: LockFile,
     /// The segment written to, the index of its first leaf, and the place after its last checkpoint.
-    pub(super) journal: File,
+    pub(super) journal: Known,
     pub(super) first: u64,
     /// Bytes of the segment's first line.
     pub(super) start: u64,
@@ -187,7 +186,7 @@ impl Writer {
     /// Whether lock, journal and vault are still where every other process looks for them.
     pub(super) fn check_places(&self) -> Result<(), BookError> {
         self.lock.check()?;
-        files::check_still(&self.journal, &self.layout.segment(self.first))?;
+        self.journal.check_still(&self.layout.segment(self.first))?;
         self.objects.as_ref().map_or(Ok(()), Objects::check)
     }
 
@@ -272,6 +271,7 @@ impl Writer {
             let journal = files::open_write(&next)?;
             // Another process's sync may have failed, which a file opened only now is not told.
             files::read_from_disk(&journal).map_err(BookError::io("sync", &next))?;
+            let journal = Known::new(journal, &next)?;
             self.place = recover::link(&journal, &next, self.chain.size(), &self.chain)?;
             self.journal = journal;
             self.first = self.chain.size();
@@ -354,7 +354,7 @@ impl Writer {
         }
         let path = self.layout.segment(self.chain.size());
         files::write_new(&path, &[&line])?;
-        self.journal = files::open_write(&path)?;
+        self.journal = Known::new(files::open_write(&path)?, &path)?;
         self.first = self.chain.size();
         self.start = line.len() as u64;
         self.place = Place {

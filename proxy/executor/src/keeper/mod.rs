@@ -5,6 +5,7 @@ mod book;
 mod holdings;
 mod opened;
 pub mod owed;
+mod pulse;
 mod queue;
 mod shelf;
 pub mod upkeep;
@@ -31,6 +32,7 @@ use crate::settings::{Name, Pages, State, Watch, may_use};
 
 pub use holdings::{APP, holdings};
 pub use opened::{Opened, sources};
+use pulse::Pulsing;
 use shelf::{Judged, Shelf};
 
 /// How often an idle executor looks whether its settings changed.
@@ -178,7 +180,7 @@ impl Keeper {
         })
     }
 
-    async fn answer(&self, call: GatedCall, upstream: &dyn Upstream) -> Answer {
+    async fn answer(&self, call: GatedCall, upstream: &Arc<CallUpstream>) -> Answer {
         let request_id = Arc::clone(&call.request_id);
         let opened = match self.opened().await {
             Ok(opened) => opened,
@@ -196,7 +198,8 @@ impl Keeper {
             },
             Err(error) => return refused(request_id, no_random(&error)),
         };
-        serve::call(&judged.facts, ports(&opened, &judged, upstream), request).await
+        let pulsing = Pulsing::new(Arc::clone(upstream), &opened.shared_store());
+        serve::call(&judged.facts, ports(&opened, &judged, &pulsing), request).await
     }
 
     async fn listed(&self, list: GatedList) -> Listed {
@@ -327,10 +330,9 @@ impl Gatekeeper for Keeper {
         upstream: Arc<CallUpstream>,
     ) -> Pending<'static, Answer> {
         Box::pin(async move {
-            let answer = self.answer(call, &*upstream).await;
+            let answer = self.answer(call, &upstream).await;
             if let Some(id) = queue::awaited(&answer) {
-                let apart = Box::new(upstream.apart());
-                tokio::spawn(queue::watch(self, apart, id));
+                tokio::spawn(queue::watch(self, upstream.apart(), id));
             }
             answer
         })

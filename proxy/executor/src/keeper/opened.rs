@@ -152,6 +152,11 @@ impl Opened {
         &self.store
     }
 
+    /// The same, for what outlives a call.
+    pub(super) fn shared_store(&self) -> Arc<SharedStore> {
+        Arc::clone(&self.store)
+    }
+
     /// The gate's record.
     pub fn book(&self) -> &BookPort {
         &self.port

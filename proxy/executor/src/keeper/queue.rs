@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use countersign_gate::approval::ApprovalState;
-use countersign_gate::ports::{Store, Upstream};
+use countersign_gate::ports::Store;
 use countersign_gate::request::QUEUE;
 use countersign_gate::{Answer, Arguments, Outcome, Request, Target, serve};
 use jiff::Timestamp;
@@ -13,7 +13,9 @@ use serde_json::Value;
 
 use crate::ids;
 
+use super::pulse::Pulsing;
 use super::{Keeper, ports};
+use crate::relay::gatekeeper::OwnUpstream;
 
 /// How often it is looked.
 const LOOK: Duration = Duration::from_secs(1);
@@ -29,7 +31,7 @@ pub(super) fn awaited(answer: &Answer) -> Option<String> {
 }
 
 /// Waits for the person's decision about one approval, and runs it if it is a yes. Ends with the approval.
-pub(super) async fn watch(keeper: Arc<Keeper>, upstream: Box<dyn Upstream>, id: String) {
+pub(super) async fn watch(keeper: Arc<Keeper>, upstream: OwnUpstream, id: String) {
     loop {
         tokio::time::sleep(LOOK).await;
         let Ok(opened) = keeper.opened().await else {
@@ -66,7 +68,8 @@ pub(super) async fn watch(keeper: Arc<Keeper>, upstream: Box<dyn Upstream>, id: 
                     arguments: Arguments::Raw(arguments.into()),
                     ..request
                 };
-                let ports = ports(&opened, &judged, &*upstream);
+                let pulsing = Pulsing::new(upstream, &opened.shared_store());
+                let ports = ports(&opened, &judged, &pulsing);
                 let answer = serve::call(&judged.facts, ports, request).await;
                 // Not sent (the server was down, a read of the preview failed): it stays approved, and its agent can repeat it.
                 if let Outcome::Refused(refusal) = &answer.outcome {

@@ -246,6 +246,7 @@ impl Session {
             token: token.clone().filter(|_| !task),
             cancelled: false,
             deadline: None,
+            beat: None,
             listens: listens(handling, params.as_deref()),
             repeatable: repeatable(method, params.as_deref()),
         };

@@ -231,10 +231,17 @@ impl Session {
                 .and_then(Id::parse)
         };
         match method {
-            "notifications/progress"
-                if !id("progressToken").is_some_and(|token| self.tokens.contains_key(&token)) =>
-            {
-                return self.log("progress for nothing in flight was dropped");
+            "notifications/progress" => {
+                let token = id("progressToken");
+                if token.as_ref().is_some_and(|token| self.own_progress(token)) {
+                    return;
+                }
+                let Some(of) = token.and_then(|token| self.tokens.get(&token)) else {
+                    return self.log("progress for nothing in flight was dropped");
+                };
+                if let Some(beat) = self.requests.get(of).and_then(|of| of.beat.as_ref()) {
+                    beat.tell();
+                }
             }
             "notifications/tasks" | "notifications/tasks/status" => {
                 let asks = params

@@ -9,7 +9,7 @@ use countersign_gate::request::ClientFacts;
 use countersign_gate::{Answer, Arguments, Refusal, Target};
 use tokio::sync::watch;
 
-pub use super::link::CallUpstream;
+pub use super::link::{Beat, CallUpstream, Heard, OwnUpstream};
 
 /// A call that must be decided: `tools/call`, `resources/read`, `prompts/get`.
 #[derive(Debug)]

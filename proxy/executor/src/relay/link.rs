@@ -1,6 +1,7 @@
 //! What running decisions ask of the session: to send a cleared call, to ask the server something of our own.
 //! Holds a channel, no state.
 
+use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,6 +12,10 @@ use countersign_gate::steps::What;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::frame::Id;
+
+/// Told whenever the server says that a call makes progress. Called where the session lives, so it must not wait.
+#[derive(Clone)]
+pub struct Beat(Arc<dyn Fn() + Send + Sync>);
 
 /// Something a decision wants of the session.
 #[derive(Debug)]
@@ -23,6 +28,8 @@ pub(super) enum Command {
         method: Arc<str>,
         /// The rebuilt params.
         params: Option<Bytes>,
+        /// Told of its progress, where the client asked for it.
+        beat: Option<Beat>,
         /// Where its end is told.
         reply: oneshot::Sender<Ran>,
     },
@@ -32,6 +39,8 @@ pub(super) enum Command {
         method: &'static str,
         /// The params.
         params: Option<Vec<u8>>,
+        /// Told of its progress, which is asked for under a token of our own.
+        beat: Option<Beat>,
         /// Where the answer goes.
         reply: oneshot::Sender<Asked>,
     },
@@ -71,10 +80,20 @@ impl Link {
     }
 
     pub(super) async fn ask(&self, method: &'static str, params: Option<Vec<u8>>) -> Asked {
+        self.ask_heard(method, params, None).await
+    }
+
+    pub(super) async fn ask_heard(
+        &self,
+        method: &'static str,
+        params: Option<Vec<u8>>,
+        beat: Option<Beat>,
+    ) -> Asked {
         let (reply, answer) = oneshot::channel();
         let _ = self.commands.send(Command::Ask {
             method,
             params,
+            beat,
             reply,
         });
         answer.await.unwrap_or_else(|_| {
@@ -95,27 +114,54 @@ pub struct CallUpstream {
     pub(super) params: Option<Bytes>,
 }
 
+/// An upstream whose calls' progress can be heard.
+pub trait Heard: Send + Sync {
+    /// As [`Upstream::run`], and `beat` is told of progress.
+    fn run_heard(&self, cleared: Cleared, beat: Option<Beat>) -> Pending<'_, Ran>;
+}
+
+impl Beat {
+    /// A beat that calls `told`.
+    pub fn new(told: impl Fn() + Send + Sync + 'static) -> Self {
+        Self(Arc::new(told))
+    }
+
+    pub(super) fn tell(&self) {
+        (self.0)();
+    }
+}
+
+impl fmt::Debug for Beat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Beat")
+    }
+}
+
 impl Upstream for CallUpstream {
     fn run(&self, cleared: Cleared) -> Pending<'_, Ran> {
+        self.run_heard(cleared, None)
+    }
+}
+
+impl Heard for CallUpstream {
+    fn run_heard(&self, cleared: Cleared, beat: Option<Beat>) -> Pending<'_, Ran> {
         if cleared.purpose() == Purpose::Preview {
             let apart = self.apart();
             return Box::pin(async move { apart.run(cleared).await });
         }
-        Box::pin(self.send(forwarded_params(
-            self.params.as_ref(),
-            cleared.what(),
-            cleared.arguments(),
-        )))
+        let params = forwarded_params(self.params.as_ref(), cleared.what(), cleared.arguments());
+        Box::pin(self.send(params, beat))
     }
 }
 
 impl CallUpstream {
-    async fn send(&self, params: Option<Bytes>) -> Ran {
+    async fn send(&self, params: Option<Bytes>, beat: Option<Beat>) -> Ran {
         let (reply, answer) = oneshot::channel();
         let command = Command::Forward {
             id: self.id.clone(),
             method: self.method.clone(),
             params,
+            beat,
             reply,
         };
         if self.link.commands.send(command).is_err() {
@@ -135,8 +181,8 @@ impl CallUpstream {
 
     /// Sends the request as received: for tests, which have no gate to clear it.
     #[cfg(test)]
-    pub(super) async fn send_as_received(&self) -> Ran {
-        self.send(self.params.clone()).await
+    pub(super) async fn send_as_received(&self, beat: Beat) -> Ran {
+        self.send(self.params.clone(), Some(beat)).await
     }
 }
 
@@ -148,12 +194,18 @@ pub struct OwnUpstream {
 
 impl Upstream for OwnUpstream {
     fn run(&self, cleared: Cleared) -> Pending<'_, Ran> {
-        Box::pin(self.send(cleared))
+        self.run_heard(cleared, None)
+    }
+}
+
+impl Heard for OwnUpstream {
+    fn run_heard(&self, cleared: Cleared, beat: Option<Beat>) -> Pending<'_, Ran> {
+        Box::pin(self.send(cleared, beat))
     }
 }
 
 impl OwnUpstream {
-    async fn send(&self, cleared: Cleared) -> Ran {
+    async fn send(&self, cleared: Cleared, beat: Option<Beat>) -> Ran {
         let What::Tool(tool) = cleared.what() else {
             return failed(Failure::Server, Forwarded::No, "only tools are called so");
         };
@@ -164,7 +216,8 @@ impl OwnUpstream {
             Change::Set("arguments", arguments),
         ];
         let params = edit(b"{}", &changes);
-        match self.link.ask("tools/call", Some(params)).await {
+        let asked = self.link.ask_heard("tools/call", Some(params), beat);
+        match asked.await {
             Asked::Result(body) => Ran::Result {
                 is_error: member(&body, "isError") == Some(b"true"),
                 body,

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use countersign_gate::Code;
+use countersign_gate::json::{Change, edit, member};
 use countersign_gate::ports::{Failure, Forwarded, Ran};
 use tokio::sync::oneshot;
 
-use super::link::{Asked, Command, Lost, failed};
+use super::link::{Asked, Beat, Command, Lost, failed};
 use super::session::{Ask, Purpose, Session, Stage};
 use crate::frame::{Id, emit};
 
@@ -38,8 +39,52 @@ impl Session {
 
     /// Asks the server something of our own.
     pub(super) fn ask(&mut self, method: &str, params: Option<&[u8]>, purpose: Purpose) {
+        let id = self.own_id();
+        self.ask_as(id, (method, params), purpose, None);
+    }
+
+    fn own_id(&mut self) -> Id {
         let number = self.number();
-        let id = Id::Text(format!("{}-{number}", self.prefix));
+        Id::Text(format!("{}-{number}", self.prefix))
+    }
+
+    /// Asks under a token of our own, and tells `beat` of the progress that comes with it.
+    fn ask_heard(&mut self, method: &str, params: Option<&[u8]>, purpose: Purpose, beat: Beat) {
+        let id = self.own_id();
+        let params = params.unwrap_or(b"{}");
+        let meta = member(params, "_meta").unwrap_or(b"{}");
+        let meta = edit(
+            meta,
+            &[Change::Set("progressToken", emit::raw(&id).as_bytes())],
+        );
+        let params = edit(params, &[Change::Set("_meta", &meta)]);
+        self.ask_as(id, (method, Some(&params)), purpose, Some(beat));
+    }
+
+    /// Progress of something of ours: it is alive, and has its time anew. Whether it was.
+    pub(super) fn own_progress(&mut self, token: &Id) -> bool {
+        let Some(Ask { deadline, beat, .. }) = self.asked.get(token) else {
+            return false;
+        };
+        let (before, beat) = (*deadline, beat.clone());
+        if let Some(beat) = beat {
+            beat.tell();
+            self.deadlines.remove(&(before, token.clone()));
+            let deadline = self.set_deadline(token, self.settings.call);
+            if let Some(ask) = self.asked.get_mut(token) {
+                ask.deadline = deadline;
+            }
+        }
+        true
+    }
+
+    fn ask_as(
+        &mut self,
+        id: Id,
+        (method, params): (&str, Option<&[u8]>),
+        purpose: Purpose,
+        beat: Option<Beat>,
+    ) {
         let first = matches!(purpose, Purpose::Handshake);
         let patience = if first {
             self.settings.start
@@ -48,7 +93,12 @@ impl Session {
         };
         let line = emit::request(emit::raw(&id).as_bytes(), method, params, &[]);
         let deadline = self.set_deadline(&id, patience);
-        self.asked.insert(id.clone(), Ask { purpose, deadline });
+        let ask = Ask {
+            purpose,
+            deadline,
+            beat,
+        };
+        self.asked.insert(id.clone(), ask);
         if first {
             self.to_server.push(line, Some(id));
         } else {
@@ -67,9 +117,16 @@ impl Session {
             Command::Ask {
                 method,
                 params,
+                beat,
                 reply,
             } => match self.wake() {
-                Ok(()) => self.ask(method, params.as_deref(), Purpose::Answer(reply)),
+                Ok(()) => {
+                    let (params, purpose) = (params.as_deref(), Purpose::Answer(reply));
+                    match beat {
+                        Some(beat) => self.ask_heard(method, params, purpose, beat),
+                        None => self.ask(method, params, purpose),
+                    }
+                }
                 Err(detail) => {
                     let _ = reply.send(Asked::Lost(Lost {
                         failure: Failure::Server,
@@ -81,16 +138,17 @@ impl Session {
                 id,
                 method,
                 params,
+                beat,
                 reply,
-            } => self.forward(&id, &method, params.as_ref(), reply),
+            } => self.forward(&id, (&method, params.as_ref()), beat, reply),
         }
     }
 
     fn forward(
         &mut self,
         id: &Id,
-        method: &str,
-        params: Option<&Bytes>,
+        (method, params): (&str, Option<&Bytes>),
+        beat: Option<Beat>,
         reply: oneshot::Sender<Ran>,
     ) {
         let refuse = match self.requests.get(id) {
@@ -112,6 +170,7 @@ impl Session {
             return;
         };
         request.stage = Stage::Running(reply);
+        request.beat = beat;
         request.deadline = Some(deadline);
         let line = emit::request(
             &request.raw_id,

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 
 use super::catalog::Catalog;
 use super::gatekeeper::Gatekeeper;
-use super::link::{Asked, Command, Link, failed};
+use super::link::{Asked, Beat, Command, Link, failed};
 use super::outbox::Outbox;
 use super::process::Process;
 use super::shape::{self, Era, Kind};
@@ -72,6 +72,8 @@ pub(super) struct Request {
     pub(super) token: Option<Id>,
     pub(super) cancelled: bool,
     pub(super) deadline: Option<Instant>,
+    /// Told of the progress of a call that runs.
+    pub(super) beat: Option<Beat>,
     /// A listen request that wants to hear of tools, and whether it was acknowledged.
     pub(super) listens: Option<Acknowledged>,
     /// The params of what may have to be said again to a restarted server.
@@ -98,6 +100,8 @@ pub(super) enum Stage {
 pub(super) struct Ask {
     pub(super) purpose: Purpose,
     pub(super) deadline: Instant,
+    /// Told of progress under the request's own id as token.
+    pub(super) beat: Option<Beat>,
 }
 
 pub(super) enum Purpose {

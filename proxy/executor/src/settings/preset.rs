@@ -103,9 +103,10 @@ pub fn suggest(command: &str, args: &[String]) -> Option<&'static str> {
 /// The package in a word of a command line (with `/` in its paths): without version, folder or `.exe`; of a file of an installed
 /// package, that package.
 fn package(word: &str) -> &str {
-    let folder = "/node_modules/";
+    let folder = "node_modules/";
     let installed = word
         .rfind(folder)
+        .filter(|at| *at == 0 || word[..*at].ends_with('/'))
         .map(|at| &word[at + folder.len()..])
         .filter(|inside| !inside.starts_with(".bin"));
     if let Some(inside) = installed {
@@ -187,6 +188,22 @@ mod tests {
         }
     }
 
+    #[test]
+    fn every_file_is_in_the_table() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/presets");
+        let mut files: Vec<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| {
+                path.extension()
+                    .is_some_and(|extension| extension == "json")
+            })
+            .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
+            .collect();
+        files.sort();
+        assert_eq!(names(), files);
+    }
+
     /// Steps 7 and 8 judge by these: a tool that only reads writes nowhere, unless the argument it would write to is closed.
     #[test]
     fn what_only_reads_writes_nowhere() {
@@ -249,7 +266,7 @@ mod tests {
 
     #[test]
     fn servers_are_recognised_by_package() {
-        let cases: [(&str, &[&str], Option<&str>); 20] = [
+        let cases: [(&str, &[&str], Option<&str>); 22] = [
             (
                 "npx",
                 &[
@@ -316,6 +333,16 @@ mod tests {
                 "C:\\x\\node_modules\\@playwright\\mcp\\cli.js",
                 &[],
                 Some("playwright"),
+            ),
+            (
+                "node",
+                &["node_modules/@notionhq/notion-mcp-server/bin/cli.mjs"],
+                Some("notion"),
+            ),
+            (
+                "node",
+                &["/my_node_modules/@notionhq/notion-mcp-server/cli.mjs"],
+                None,
             ),
             ("python3", &["-m", "mcp_server_fetch"], Some("fetch")),
             ("python3", &["mcp_server_fetch"], None),

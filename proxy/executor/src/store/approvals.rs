@@ -276,6 +276,17 @@ impl StateDb {
         })
     }
 
+    /// The same for the one that runs as `call`; nothing where there is none.
+    pub fn heartbeat_of(&self, call: &str, now: Timestamp) -> Result<(), StoreFault> {
+        let id: Option<String> = self.with(|connection| {
+            connection
+                .prepare_cached("SELECT id FROM approvals WHERE call = ?1 AND state = 'running'")?
+                .query_row([call], |row| row.get(0))
+                .optional()
+        })?;
+        id.map_or(Ok(()), |id| self.heartbeat(&id, now))
+    }
+
     /// Writes down what time and silence ended: waiting and approved ones that expired, running ones that were interrupted. How many.
     pub fn sweep_approvals(
         &self,

@@ -488,7 +488,9 @@ fn apr_time_silence_and_death_end_it_and_the_sweep_writes_that_down() {
     assert_eq!(run(&world, "a", "c1", at(2)), Taken::All);
     let silent = at(2) + SILENCE + SignedDuration::from_secs(1);
     assert_eq!(stands(&world, "a", silent), ApprovalState::Failed);
-    world.state.heartbeat("a", at(600)).unwrap();
+    world.state.heartbeat_of("another", at(800)).unwrap();
+    assert_eq!(stands(&world, "a", silent), ApprovalState::Failed);
+    world.state.heartbeat_of("c1", at(600)).unwrap();
     assert_eq!(
         stands(&world, "a", silent),
         ApprovalState::Running,

@@ -383,3 +383,86 @@ async fn m19_not_82_progress_is_exact_and_late_progress_is_dropped() {
     world.client.quiet().await;
     assert!(world.said("progress for nothing in flight"));
 }
+
+/// Waits until progress was told that often.
+async fn beats(world: &World, count: usize) {
+    let told = async {
+        while world.gate.beats.load(Ordering::SeqCst) < count {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, told).await.unwrap();
+    assert_eq!(world.gate.beats.load(Ordering::SeqCst), count);
+}
+
+fn progress(token: &Value) -> String {
+    format!(
+        r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":1.0}}}}"#
+    )
+}
+
+#[tokio::test]
+async fn r59_progress_of_a_call_of_ours_is_told_and_not_passed_on() {
+    let (mut world, mut server) = World::opened(|_| {}).await;
+    world.client.say(&call("1", "own")).await;
+    world.list_for_gate(&mut server).await;
+    let asked = server.hear().await;
+    let token = asked["params"]["_meta"]["progressToken"].clone();
+    assert_eq!(
+        (&asked["id"], &asked["params"]["_meta"]["a"]),
+        (&token, &1.into())
+    );
+    for count in 1..=3 {
+        server.say(&progress(&token)).await;
+        beats(&world, count).await;
+    }
+    server.say(&progress(&"another".into())).await;
+    world.client.quiet().await;
+    server.say(&result(&asked["id"])).await;
+    assert_eq!(world.client.hear().await["id"], 1);
+    // Late progress is nobody's.
+    server.say(&progress(&token)).await;
+    world.client.quiet().await;
+    beats(&world, 3).await;
+}
+
+#[tokio::test]
+async fn r59_progress_of_a_call_of_the_clients_is_told_and_passed_on_as_it_is() {
+    let (mut world, mut server) = World::opened(|_| {}).await;
+    let with_token = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","_meta":{"progressToken":7}}}"#;
+    world.client.say(with_token).await;
+    world.list_for_gate(&mut server).await;
+    assert_eq!(server.hear().await["params"]["_meta"]["progressToken"], 7);
+    let line = progress(&7.into());
+    server.say(&line).await;
+    assert_eq!(world.client.hear_text().await, line);
+    beats(&world, 1).await;
+    server.say(&result(&1.into())).await;
+    world.client.hear().await;
+    // None is invented for a call without a token.
+    world.client.say(&call("2", "echo")).await;
+    assert!(server.hear().await["params"].get("_meta").is_none());
+    server.say(&result(&2.into())).await;
+    world.client.hear().await;
+}
+
+#[tokio::test]
+async fn r59_a_call_of_ours_that_makes_progress_outlives_the_patience_of_one_that_makes_none() {
+    let patience = Duration::from_millis(1_500);
+    let (mut world, mut server) = World::opened(|settings| settings.call = patience).await;
+    world.client.say(&call("1", "own")).await;
+    world.list_for_gate(&mut server).await;
+    let asked = server.hear().await;
+    let begun = std::time::Instant::now();
+    while begun.elapsed() < patience * 2 {
+        server.say(&progress(&asked["id"])).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    server.say(&result(&asked["id"])).await;
+    assert_eq!(world.client.hear().await["result"]["n"], 1.0);
+    // And silence still ends it.
+    world.client.say(&call("2", "own")).await;
+    server.hear().await;
+    assert_eq!(server.hear().await["method"], "notifications/cancelled");
+    assert_eq!(world.client.hear().await["id"], 2);
+}

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use countersign_gate::json::{elements, member};
-use countersign_gate::ports::{Failure, Pending, Ran};
+use countersign_gate::ports::{Failure, Forwarded, Pending, Ran};
 use countersign_gate::{Answer, Code, Outcome, Refusal, Target};
 use serde_json::Value;
 use tokio::io::{
@@ -24,7 +24,10 @@ use tokio::io::{
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
-use super::gatekeeper::{CallUpstream, Extent, GatedCall, GatedList, Gatekeeper, Listed, Reach};
+use super::gatekeeper::{
+    Beat, CallUpstream, Extent, GatedCall, GatedList, Gatekeeper, Listed, Reach,
+};
+use super::link::{Asked, failed};
 use super::{Client, Left, RelaySettings, Running, Starter, run};
 use crate::upstream::child::StartError;
 use crate::upstream::diagnostics::Diagnostics;
@@ -82,6 +85,8 @@ struct TestGate {
     changes: watch::Sender<u64>,
     learnt: AtomicUsize,
     ends: Mutex<Vec<String>>,
+    /// How often progress was told.
+    beats: Arc<AtomicUsize>,
 }
 
 impl Gatekeeper for TestGate {
@@ -123,7 +128,26 @@ impl Gatekeeper for TestGate {
             } else if name.starts_with("closed") {
                 refuse(Code::Forbidden)
             } else {
-                let ran = upstream.send_as_received().await;
+                let beats = Arc::clone(&self.beats);
+                let beat = Beat::new(move || {
+                    beats.fetch_add(1, Ordering::SeqCst);
+                });
+                let ran = if name.starts_with("own") {
+                    let params = br#"{"name":"x","_meta":{"a":1}}"#.to_vec();
+                    let asked = upstream
+                        .link
+                        .ask_heard("tools/call", Some(params), Some(beat));
+                    match asked.await {
+                        Asked::Result(body) => Ran::Result {
+                            body,
+                            is_error: false,
+                        },
+                        Asked::Error(body) => Ran::ProtocolError { body },
+                        Asked::Lost(lost) => failed(lost.failure, Forwarded::Yes, &lost.detail),
+                    }
+                } else {
+                    upstream.send_as_received(beat).await
+                };
                 self.ends.lock().unwrap().push(match &ran {
                     Ran::Failed {
                         failure, forwarded, ..
@@ -233,6 +257,7 @@ impl World {
             changes: watch::Sender::new(0),
             learnt: AtomicUsize::new(0),
             ends: Mutex::new(Vec::new()),
+            beats: Arc::default(),
         });
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         let (input, output) = split(ours);

@@ -106,6 +106,7 @@ async fn speed() {
                 changes: watch::Sender::new(0),
                 learnt: AtomicUsize::new(0),
                 ends: Mutex::new(Vec::new()),
+                beats: Arc::default(),
             };
             run(
                 RelaySettings::new("echo"),
