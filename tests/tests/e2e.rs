@@ -1,6 +1,7 @@
 //! All end-to-end tests in one program: the real binary, real servers, real clients.
 
 mod acts;
+mod bounds;
 mod cases;
 mod checklist;
 mod cli;

@@ -4,7 +4,7 @@ mod browser;
 mod lists;
 mod recipes;
 mod recorded;
-mod tools;
+pub(crate) mod tools;
 
 use countersign_tests::client::Client;
 use countersign_tests::world::World;
