@@ -72,6 +72,7 @@ fn table(options: &Options) {
          left of it where the vault's part is written past the cache before, as a payload must be with the device before the flush \
          that makes its entry durable; `sqlite`: WAL, synchronous=FULL, equal batches in a transaction each"
     );
+    prepared(dir.path());
     println!(
         "{:>9} {:>8} {:>10} {:>8} {:>8} {:>8} {:>8} {:>10} {:>6} {:>6} {:>10} {:>6}",
         "processes",
@@ -478,7 +479,6 @@ fn call(n: u64) -> Call {
         sent: None,
         server: "files".into(),
         session: None,
-        turn: None,
         tool: "write_file".into(),
         via: "stdio".into(),
     }
