@@ -479,6 +479,7 @@ fn call(n: u64) -> Call {
         sent: None,
         server: "files".into(),
         session: None,
+        turn: None,
         tool: "write_file".into(),
         via: "stdio".into(),
     }
