@@ -68,6 +68,23 @@ fn p54_p57_strikes_are_counted_across_processes_and_reconnects_until_the_person_
         ["turn.open", 2, "person_command"],
     ]);
     assert_eq!(json!(turns), want);
+    // What opened the turn stands before its first call, what ended it after the denial and before the outcome.
+    let journal = world.journal();
+    let at = |kind: &str| {
+        let place = journal.iter().position(|entry| entry["k"] == kind);
+        place.unwrap_or_else(|| panic!("no {kind}"))
+    };
+    let (opened, failed) = (at("turn.open"), at("turn.failed"));
+    assert_eq!(journal[opened + 1]["k"], "call");
+    assert_eq!(journal[opened + 1]["turn"], 1);
+    let denial = &journal[failed - 1];
+    assert_eq!(
+        (&denial["k"], &denial["decision"]),
+        (&json!("decision"), &json!("deny"))
+    );
+    assert_eq!(denial["bounds"]["policy_id"], "notes");
+    assert_eq!(denial["bounds"]["tool"], "write_file");
+    assert_eq!(journal[failed + 1]["k"], "outcome");
     let report = world.json(&["turn", "report", "--agent", "a", "--turn", "1"]);
     let denials = &report["write_denials"];
     assert_eq!(denials["count"], 2, "{report}");
