@@ -2,6 +2,7 @@
 
 mod browser;
 mod lists;
+mod protected;
 mod recipes;
 mod recorded;
 pub(crate) mod tools;
