@@ -8,6 +8,7 @@ mod clients;
 mod closing;
 mod conformance;
 mod faults;
+mod judges;
 mod kill;
 mod lists;
 mod peers;
