@@ -963,7 +963,7 @@ fn unknown_versions_and_kinds_are_hashed_and_counted() {
         ("\"call\":7,", "\"k\":\"dance\"", 1),
     ] {
         let line = format!(
-            "{{{before}\"i\":{},{after},\"prev\":\"{}\",\"ts\":\"2026-11-30T17:00:00.000Z\",\"v\":{version}}}",
+            "{{{before}\"i\":{},{after},\"prev\":\"{}\",\"ts\":\"1970-01-01T00:00:00.000Z\",\"v\":{version}}}",
             chain.next(),
             chain.last()
         );
