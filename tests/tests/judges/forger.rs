@@ -102,12 +102,12 @@ pub const ENTRIES: &[Made] = &[
     |_| json!({"k": "call", "call": "01ARZ3NDEKTSV4RRFFQ69G5FAV"}),
     |_| json!({"k": "outcome", "call": "01ARZ3NDEKTSV4RRFFQ69G5FAV", "process": 1}),
     |_| json!({"k": "outcome", "call": "81ARZ3NDEKTSV4RRFFQ69G5FAV", "status": "ok"}),
-    |f| f.at(json!({"len": 200, "off": -1, "seg": 0})),
-    |f| f.at(json!({"len": 200, "off": "9007199254740993", "seg": 0})),
-    |f| f.at(json!({"len": 200, "off": 9007199254740991_u64, "seg": 0})),
-    |f| f.at(json!({"len": 200, "off": 32, "seg": 9007199254740991_u64})),
-    |f| f.at(json!({"len": 200, "off": 32, "seg": 0, "x": 1})),
-    |f| f.at(json!(7)),
+    |f| f.at(&json!({"len": 200, "off": -1, "seg": 0})),
+    |f| f.at(&json!({"len": 200, "off": "9007199254740993", "seg": 0})),
+    |f| f.at(&json!({"len": 200, "off": 9007199254740991_u64, "seg": 0})),
+    |f| f.at(&json!({"len": 200, "off": 32, "seg": 9007199254740991_u64})),
+    |f| f.at(&json!({"len": 200, "off": 32, "seg": 0, "x": 1})),
+    |f| f.at(&json!(7)),
     |f| json!({"k": "call", "call": f.id(), "process": "p", "args": "x"}),
     |f| json!({"k": "call", "call": f.id(), "process": "p", "args": {"c": "x"}}),
     |f| json!({"k": "call", "call": f.id(), "process": "p", "args": {"c": "x", "n": 1, "view": {"c": "x", "n": 1}}}),
@@ -150,7 +150,7 @@ pub const LINES: &[Edit] = &[
     |line| format!("{line}\r").into_bytes(),
     |line| format!("\u{feff}{line}").into_bytes(),
     |line| format!("{line}x").into_bytes(),
-    |line| [line[..line.len() - 1].as_bytes(), b",\"zz\":\"\xff\"}"].concat(),
+    |line| [&line.as_bytes()[..line.len() - 1], b",\"zz\":\"\xff\"}"].concat(),
     |line| format!("{},\"zz\":\"\\ud800\"}}", &line[..line.len() - 1]).into_bytes(),
     |line| format!("{},\"zz\":\"\\u0041\"}}", &line[..line.len() - 1]).into_bytes(),
     |line| format!("{},\"zz\":\"\\u001F\"}}", &line[..line.len() - 1]).into_bytes(),
@@ -413,7 +413,7 @@ impl Forger {
         };
         forger.begin(0);
         let vkey = forger.keys[0].vkey.clone();
-        forger.entry(json!({"k": "book.open", "development": true, "origin": ORIGIN, "process": "p", "vkey": vkey}), 0);
+        forger.entry(&json!({"k": "book.open", "development": true, "origin": ORIGIN, "process": "p", "vkey": vkey}), 0);
         forger.sign(0, 0);
         forger
     }
@@ -422,11 +422,11 @@ impl Forger {
         match act {
             Act::Entry(made, edit) => {
                 let entry = ENTRIES[made % ENTRIES.len()](self);
-                self.entry(entry, edit);
+                self.entry(&entry, edit);
             }
             Act::Rotate(how) => self.rotate(how),
             Act::Many(count) => {
-                (0..count).for_each(|_| self.entry(json!({"k": "beat", "process": "p"}), 0))
+                (0..count).for_each(|_| self.entry(&json!({"k": "beat", "process": "p"}), 0))
             }
             // What nobody would sign is left to `Again`.
             Act::Sign(0, 0) if self.signed == self.next() => {}
@@ -442,7 +442,7 @@ impl Forger {
                 if let Some(more) = PRUNINGS[how % PRUNINGS.len()] {
                     let minimum = i64::try_from(self.next()).unwrap_or_default() + more;
                     self.entry(
-                        json!({"k": "prune", "by": "p", "minimum": minimum, "reason": "r"}),
+                        &json!({"k": "prune", "by": "p", "minimum": minimum, "reason": "r"}),
                         0,
                     );
                     self.sign(0, 0);
@@ -482,7 +482,7 @@ impl Forger {
         format!("01ARZ3NDEKTSV4RRFF{:08}", self.calls)
     }
 
-    fn at(&mut self, at: Value) -> Value {
+    fn at(&mut self, at: &Value) -> Value {
         json!({"k": "call", "call": self.id(), "process": "p", "args": {"at": at, "c": "x", "n": 1}})
     }
 
@@ -517,7 +517,7 @@ impl Forger {
         json!({"len": length, "off": off, "seg": 0})
     }
 
-    fn entry(&mut self, members: Value, edit: usize) {
+    fn entry(&mut self, members: &Value, edit: usize) {
         let mut entry = json!({
             "i": self.next(), "prev": format!("{}", Prefixed(self.last)), "ts": "2026-11-30T17:00:00.000Z", "v": 1,
         });
@@ -546,7 +546,7 @@ impl Forger {
             (_, Some(until)) => entry["until"] = json!(until),
             (_, None) => {}
         }
-        self.entry(entry, 0);
+        self.entry(&entry, 0);
         self.rotated = Some((index, until));
     }
 
