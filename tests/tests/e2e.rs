@@ -10,6 +10,7 @@ mod closing;
 mod conformance;
 mod dumps;
 mod faults;
+mod judges;
 mod kill;
 mod lists;
 mod peers;

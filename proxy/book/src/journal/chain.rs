@@ -7,8 +7,9 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use crate::canonical;
 use crate::checkpoint::Checkpoint;
-use crate::entry::{CallId, Common, NO_PREV};
+use crate::entry::{CallId, Common, NO_PREV, NO_TIME, is_time};
 use crate::facts::{self, Fact};
 use crate::journal::OpenCall;
 use crate::journal::ring::Ring;
@@ -214,7 +215,6 @@ impl Chain {
     /// Compares a segment's first line with the state reached by reading the segments before it.
     pub(crate) fn link(&self, line: &SegmentLine, first: u64) -> Result<Option<Note>, Flaw> {
         let keys = line.ring(&self.keys)?;
-        let note = line.check(first, &self.origin, &keys)?;
         for (same, what) in [
             (
                 keys == self.keys,
@@ -245,7 +245,7 @@ impl Chain {
                 return Err(Flaw::changed(what));
             }
         }
-        Ok(note)
+        line.check(first, &self.origin, &keys)
     }
 
     /// Takes a leaf line.
@@ -253,17 +253,26 @@ impl Chain {
         if line.len() > MAX_LEAF {
             return Err(Flaw::changed("the entry is longer than 65,535 bytes"));
         }
-        let text =
-            std::str::from_utf8(line).map_err(|_| Flaw::changed("the entry is not UTF-8"))?;
+        if self.next() - self.size() >= MAX_UNSIGNED {
+            return Err(Flaw::changed(
+                "more than 4,096 entries stand without a checkpoint",
+            ));
+        }
+        let form = |why| Flaw::changed(format!("the line is no entry in its one form: {why}"));
+        canonical::check(line).map_err(form)?;
+        let text = std::str::from_utf8(line).map_err(|_| form("it is not UTF-8"))?;
         let (common, facts) = match facts::at_once(text) {
             Some((common, facts)) => (common, Some(facts)),
             None => {
                 let common: Common<'_> = serde_json::from_str(text)
-                    .map_err(|_| Flaw::changed("the line is not an entry in JSON"))?;
+                    .map_err(|_| Flaw::changed("the line lacks a member every entry has"))?;
                 let facts = facts::of(&common, text);
                 (common, facts)
             }
         };
+        if !is_time(&common.ts) {
+            return Err(form(NO_TIME));
+        }
         let expected = self.next();
         if common.i != expected {
             return Err(Flaw::changed(format!(

@@ -51,6 +51,7 @@ pub(crate) fn check(layout: &Layout, origin: &Origin) -> Result<(), BookError> {
 /// What a `prune` entry says that matters here.
 #[derive(Deserialize)]
 struct Minimum<'a> {
+    i: Count,
     #[serde(borrow)]
     k: Cow<'a, str>,
     minimum: Count,
@@ -77,6 +78,7 @@ fn recorded_start(layout: &Layout, segments: &[u64]) -> Result<u64, BookError> {
             && word.find(line).is_some()
             && let Ok(entry) = serde_json::from_slice::<Minimum<'_>>(line)
             && entry.k == "prune"
+            && entry.minimum <= entry.i
         {
             start = start.max(entry.minimum.0);
         }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::canonical;
 use crate::entry::{CallId, Count, NO_PREV};
 use crate::journal::OpenCall;
 use crate::journal::chain::{Chain, Flaw, Tip, VaultEnd, read_checkpoint};
@@ -104,6 +105,8 @@ impl SegmentLine {
         let wrong = |error: serde_json::Error| {
             Flaw::changed(format!("the segment's first line is wrong: {error}"))
         };
+        canonical::check(json)
+            .map_err(|why| Flaw::changed(format!("the segment's first line is wrong: {why}")))?;
         let version: Version = serde_json::from_slice(json).map_err(wrong)?;
         if version.v != VERSION {
             return Err(Flaw::unknown(format!(
@@ -129,13 +132,15 @@ impl SegmentLine {
                 "the segment's first line and its name disagree",
             ));
         }
+        if (self.pruned).is_some_and(|pruned| pruned.0 == 0 || pruned > self.first) {
+            return Err(Flaw::changed("the segment states a pruning that cannot be"));
+        }
         let tip = self.tip()?;
-        let Some(encoded) = &self.prevcp else {
-            return if first == 0 {
-                Ok(None)
-            } else {
-                Err(Flaw::changed("the segment repeats no checkpoint"))
-            };
+        let encoded = match &self.prevcp {
+            None if first == 0 => return Ok(None),
+            Some(encoded) if first > 0 => encoded,
+            Some(_) => return Err(Flaw::changed("the first segment repeats a checkpoint")),
+            None => return Err(Flaw::changed("the segment repeats no checkpoint")),
         };
         let (note, checkpoint) = read_checkpoint(encoded.as_bytes()).map_err(Flaw::changed)?;
         if checkpoint.origin != origin.as_str()
@@ -152,7 +157,15 @@ impl SegmentLine {
                 "a key the segment states is not in force yet",
             ));
         }
-        keys.judge(&note, first)?;
+        // This line is not signed: what contradicts it speaks against the line, not against whoever holds a key.
+        keys.judge(&note, first)
+            .map_err(|flaw| match flaw.is_key_range() {
+                true => Flaw::changed(format!(
+                    "the segment's keys are not those of its time: {}",
+                    flaw.what
+                )),
+                false => flaw,
+            })?;
         Ok(Some(note))
     }
 
@@ -197,10 +210,12 @@ impl SegmentLine {
                 )
             })
             .collect();
-        if open.len() == self.calls.len() {
-            Ok(open)
-        } else {
-            Err(Flaw::changed("the segment names an open call twice"))
+        let rising = self.calls.is_sorted_by(|one, next| one.call < next.call);
+        match rising && self.calls.iter().all(|call| call.i < self.first) {
+            true => Ok(open),
+            false => Err(Flaw::changed(
+                "the segment's open calls are not in order, one is named twice, or one is not before it",
+            )),
         }
     }
 }
