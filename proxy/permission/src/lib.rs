@@ -4,6 +4,7 @@
 mod code;
 mod development;
 pub mod document;
+pub mod force;
 mod hash;
 mod identity;
 mod in_force;
@@ -17,6 +18,7 @@ pub mod strict;
 mod terms;
 pub mod verify;
 pub mod webauthn;
+pub mod words;
 
 pub use code::Code;
 pub use development::{ServerView, SettingsView, ToolView, development};

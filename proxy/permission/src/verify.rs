@@ -1,6 +1,8 @@
 //! A signed document judged by a keyring, and a whole file judged by a pin: the answer another implementation gives to the same bytes.
 //! Knows no book: what only the book can tell is named as not checked.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -245,7 +247,8 @@ impl Bundle {
     }
 }
 
-/// Whether a proof belongs to this key; for a ceremony that checks before it stores.
+/// Whether a proof may be stored now: the document names the keyring as it stands, and its key is trusted at this moment. `suspended` are
+/// the passkeys a revocation takes out of use.
 ///
 /// # Errors
 /// The first reason from [`Reason::UnknownKey`] to [`Reason::Signature`].
@@ -253,6 +256,7 @@ pub fn verify_now(
     document: &AnyDocument,
     proof: &Proof,
     keyring: &Keyring,
+    suspended: &BTreeSet<Bytes>,
     now: Timestamp,
 ) -> Result<Assertion, Refusal> {
     if document
@@ -263,5 +267,9 @@ pub fn verify_now(
             .because("the keyring changed since the document was made: make it anew"));
     }
     let credential = trusted(keyring.standing(&proof.credential_id, now))?;
+    if suspended.contains(&proof.credential_id) {
+        let label = &credential.label;
+        return Err(Reason::RevokedKey.because(format!("the passkey `{label}` was revoked")));
+    }
     verify_assertion(document.hash(), proof, credential)
 }
