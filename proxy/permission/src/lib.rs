@@ -1,9 +1,11 @@
-//! The permission: what grants an agent anything at all, in plain data, and the one pure function that says what is in force.
-//! Knows no file, no socket and no clock; a signed document replaces the development one without the flow noticing.
+//! The permission: what grants an agent anything at all, as signed documents (`FORMAT.md`) and as plain data, the keyring that signs, the
+//! offline verifier, and the pure functions that say what is in force and what a person reads. Knows no file, no socket and no clock.
 
 mod code;
 mod development;
 pub mod document;
+#[cfg(test)]
+mod fixture;
 pub mod force;
 mod hash;
 mod identity;
@@ -16,6 +18,9 @@ mod refusal;
 pub mod soft;
 pub mod strict;
 mod terms;
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "vectors are files")]
+mod tests;
 pub mod verify;
 pub mod webauthn;
 pub mod words;

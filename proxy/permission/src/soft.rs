@@ -1,8 +1,11 @@
 //! A passkey in software, for tests: its client data are what browsers send. Never part of a program that is shipped.
 
-use data_encoding::BASE64URL_NOPAD;
+use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use p256::ecdsa::signature::Signer as _;
 use p256::ecdsa::{DerSignature, SigningKey};
+use rsa::traits::PublicKeyParts as _;
+use rsa::{BoxedUint, Pkcs1v15Sign, PrivateKey};
+use sha2::Sha256;
 
 use crate::Hash;
 use crate::document::{Bytes, Credential, Proof};
@@ -24,6 +27,8 @@ pub enum SoftAlgorithm {
     Es256,
     /// Ed25519.
     EdDsa,
+    /// RSA, one key for every seed.
+    Rs256,
 }
 
 /// A passkey made of a seed. Every signature is determined by it.
@@ -45,7 +50,14 @@ pub struct SoftPasskey {
 enum SoftKey {
     Ec(Box<SigningKey>),
     Ed(Box<ed25519_dalek::SigningKey>),
+    Rsa(Box<PrivateKey>),
 }
+
+/// The two primes of the one RSA key, made for these tests and worth nothing.
+const PRIMES: [&str; 2] = [
+    "ec2e62c16e388daa4f5f523b2e769f006492599fe852bd04d681240a148d2748f022a68aed822830cdd8dcaba259ac86007e4a700152522d55eb57c5d70e842903a533683e3a8d60897d9af8251a46cdeb6995ff6f7a302096e9d91f4a08a5304e4f64c0f13499e97d9f32476953745b9b6fa3ef8fce5e03e30ae01e5b3a8fe7",
+    "bc03a4613143434ad22b21ac0b05092e7ad229e720001c67ba4e879b21d8bd49bcf12b0cd54bde6a3091ba84746eed39b1f6859e0ad50d394f8a359fdc2eb2c2a89c220eb6846372c579cec2f800096b6bc520014826e849c819c0d69384b886a3697b662185ed8dd8821e4d19a46066952e88b8d5a6d69997d742c501fef173",
+];
 
 /// Present and verified.
 pub const PRESENT_AND_VERIFIED: u8 = 0x05;
@@ -54,7 +66,7 @@ impl SoftPasskey {
     /// A passkey for `http://<rp_id>:47821`.
     ///
     /// # Panics
-    /// Never: a hash is a valid scalar but with a chance no test will meet.
+    /// Never: a hash is a valid scalar but for a chance that no test meets.
     #[must_use]
     pub fn new(seed: &str, algorithm: SoftAlgorithm, rp_id: &str) -> Self {
         let secret = Hash::of(format!("software passkey {seed}").as_bytes());
@@ -66,6 +78,16 @@ impl SoftPasskey {
             SoftAlgorithm::EdDsa => {
                 let key = ed25519_dalek::SigningKey::from_bytes(secret.as_bytes());
                 SoftKey::Ed(Box::new(key))
+            }
+            SoftAlgorithm::Rs256 => {
+                let prime = |hex: &str| {
+                    let bytes = HEXLOWER.decode(hex.as_bytes()).expect("hex");
+                    BoxedUint::from_be_slice_vartime(&bytes)
+                };
+                let [p, q] = PRIMES.map(prime);
+                let key =
+                    PrivateKey::from_p_q(p, q, BoxedUint::from(65537u32)).expect("two primes");
+                SoftKey::Rsa(Box::new(key))
             }
         };
         Self {
@@ -116,8 +138,14 @@ impl SoftPasskey {
         data.extend((self.id.len() as u16).to_be_bytes());
         data.extend(&self.id);
         data.extend(self.cose());
-        let mut object = b"\xa3\x63fmt\x64none\x67attStmt\xa0\x68authData\x58".to_vec();
-        object.push(data.len() as u8);
+        let mut object = b"\xa3\x63fmt\x64none\x67attStmt\xa0\x68authData".to_vec();
+        match u8::try_from(data.len()) {
+            Ok(length) => object.extend([0x58, length]),
+            Err(_) => {
+                object.push(0x59);
+                object.extend((data.len() as u16).to_be_bytes());
+            }
+        }
         object.extend(data);
         object
     }
@@ -172,6 +200,11 @@ impl SoftPasskey {
             SoftKey::Ed(key) => ed25519_dalek::Signer::sign(key.as_ref(), &message)
                 .to_bytes()
                 .to_vec(),
+            SoftKey::Rsa(key) => {
+                let digest = Hash::of(&message);
+                key.sign(Pkcs1v15Sign::new::<Sha256>(), digest.as_bytes())
+                    .expect("a signature")
+            }
         };
         Proof::new(
             self.id(),
@@ -201,6 +234,13 @@ impl SoftPasskey {
             SoftKey::Ed(key) => {
                 let head = [0xa4, 0x01, 0x01, 0x03, 0x27, 0x20, 0x06, 0x21, 0x58, 32];
                 [&head, key.verifying_key().as_bytes().as_slice()].concat()
+            }
+            SoftKey::Rsa(key) => {
+                let n = key.n().to_be_bytes_trimmed_vartime();
+                let head = [
+                    0xa4, 0x01, 0x03, 0x03, 0x39, 0x01, 0x00, 0x20, 0x59, 0x01, 0x00,
+                ];
+                [&head, &n[..], &[0x21, 0x43, 0x01, 0x00, 0x01]].concat()
             }
         }
     }

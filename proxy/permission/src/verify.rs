@@ -196,9 +196,11 @@ impl Bundle {
         if let Some(other) = members.keys().next() {
             return Err(Reason::Shape.because(format!("`{other}` is no member of a bundle")));
         }
-        let read = |items: Vec<Value>| items.into_iter().map(Signed::from_value).collect();
+        let read = |items: Vec<Value>| -> Result<Vec<Signed>, Refusal> {
+            items.into_iter().map(Signed::from_value).collect()
+        };
         Ok(Self {
-            keyring: Result::<Vec<_>, _>::from(read(keyring))?,
+            keyring: read(keyring)?,
             signed: read(signed)?,
         })
     }

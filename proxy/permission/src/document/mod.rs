@@ -9,6 +9,9 @@ mod revocation;
 mod signed;
 mod spell;
 mod terms;
+mod terms_text;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::sync::Arc;
@@ -76,9 +79,9 @@ impl<T: Body> Document<T> {
     ///
     /// # Errors
     /// When the body is refused by its own rules, or holds what strict JSON does not.
-    pub fn new(body: T) -> Result<Self, Refusal> {
-        let mut value = serde_json::to_value(&body)
-            .map_err(|error| Reason::Shape.because(error.to_string()))?;
+    pub fn new(body: &T) -> Result<Self, Refusal> {
+        let mut value =
+            serde_json::to_value(body).map_err(|error| Reason::Shape.because(error.to_string()))?;
         if let Value::Object(members) = &mut value {
             members.insert("type".into(), T::TYPE.into());
         }
@@ -103,13 +106,14 @@ impl<T: Body> Document<T> {
         if found != T::TYPE {
             return Err(Reason::Type.because(format!("`{found}` where `{}` is expected", T::TYPE)));
         }
-        let body: T = read(value.clone())?;
+        let written = value.clone();
+        let body: T = read(value)?;
         let mut again = serde_json::to_value(&body)
             .map_err(|error| Reason::Shape.because(error.to_string()))?;
         if let Value::Object(members) = &mut again {
             members.insert("type".into(), T::TYPE.into());
         }
-        if let Some(member) = difference(&value, &again, "") {
+        if let Some(member) = difference(&written, &again, "") {
             return Err(Reason::Spelling.because(format!(
                 "`{member}` is not in its one spelling: what equals its default is left out"
             )));
@@ -236,8 +240,14 @@ impl AnyDocument {
     }
 }
 
+impl From<strict::StrictError> for Refusal {
+    fn from(error: strict::StrictError) -> Self {
+        Reason::Json.because(error.to_string())
+    }
+}
+
 pub(crate) fn json(error: strict::StrictError) -> Refusal {
-    Reason::Json.because(error.to_string())
+    error.into()
 }
 
 fn type_of(value: &Value) -> Result<&str, Refusal> {

@@ -122,7 +122,7 @@ fn server(
         match (reason, offered) {
             (None, Some(offered)) => {
                 let mut inside = changes.inside(&format!("tools.{}", tool.name));
-                tools.push(met(&mut inside, tool, offered));
+                tools.push(met(&mut inside, name, tool, offered));
             }
             (reason, _) => out.push(Out {
                 server: name.to_owned(),
@@ -220,14 +220,20 @@ fn unscoped(
     (renamed && !scopes.contains(&label)).then_some(OutReason::Scope)
 }
 
-pub(crate) fn met(changes: &mut Changes<'_>, signed: &ToolTerms, now: &ToolTerms) -> ToolTerms {
+pub(crate) fn met(
+    changes: &mut Changes<'_>,
+    server: &str,
+    signed: &ToolTerms,
+    now: &ToolTerms,
+) -> ToolTerms {
+    let kind = changes.stricter("kind", &signed.kind, &now.kind, |now, _| {
+        *now == Kind::Write
+    });
     ToolTerms {
         name: signed.name.clone(),
         definition: signed.definition,
-        kind: changes.stricter("kind", &signed.kind, &now.kind, |now, _| {
-            *now == Kind::Write
-        }),
-        scope: changes.signed("scope", &signed.scope, &now.scope),
+        kind,
+        scope: scope(changes, server, kind, signed, now),
         danger: danger(changes, &signed.danger, &now.danger),
         approval: changes.stricter(
             "approval",
@@ -275,6 +281,24 @@ pub(crate) fn met(changes: &mut Changes<'_>, signed: &ToolTerms, now: &ToolTerms
             *now == Audience::Agent
         }),
         client_token: changes.signed("client_token", &signed.client_token, &now.client_token),
+    }
+}
+
+/// The scope that was signed, also where it followed from a kind that is another now.
+fn scope(
+    changes: &mut Changes<'_>,
+    server: &str,
+    kind: Kind,
+    signed: &ToolTerms,
+    now: &ToolTerms,
+) -> Option<String> {
+    let (then, label) = (signed.scope_on(server), now.scope_on(server));
+    if then != label && (&signed.scope, &now.scope) != (&None, &None) {
+        changes.note("scope", Some(text(&then)), Some(text(&label)), Way::Ignored);
+    }
+    match &signed.scope {
+        None if kind != signed.kind => Some(then),
+        scope => scope.clone(),
     }
 }
 

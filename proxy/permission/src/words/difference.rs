@@ -112,7 +112,7 @@ fn servers(changes: &mut Changes<'_>, a: &ServerTerms, b: &ServerTerms) {
             Some(new) => {
                 let mut inside = changes.inside(&member);
                 inside.signed("definition", &tool.definition, &new.definition);
-                server::met(&mut inside, tool, new);
+                server::met(&mut inside, a.name.as_str(), tool, new);
             }
             None => changes.note(&member, Some(text(tool)), None, Way::Narrowed),
         }

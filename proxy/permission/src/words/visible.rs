@@ -156,7 +156,9 @@ fn is_hidden(letter: char, category: GeneralCategory) -> bool {
 
 /// Words whose letters are of several scripts that are not written together.
 fn mixed(text: &str) -> impl Iterator<Item = String> {
-    let words = text.split(|letter: char| !letter.is_alphanumeric());
+    let words = text.split(|letter: char| {
+        !letter.is_alphanumeric() || is_hidden(letter, get_general_category(letter))
+    });
     let mut found: Vec<String> = words
         .filter(|word| !word.is_ascii() && !word.is_single_script())
         .map(String::from)
