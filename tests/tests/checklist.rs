@@ -83,11 +83,11 @@ fn named() -> BTreeMap<u32, BTreeSet<String>> {
             for line in text.lines().map(str::trim_start) {
                 if line.starts_with("#[test]") || line.starts_with("#[tokio::test") {
                     is_test = true;
-                } else if let Some(name) = function(line) {
-                    if std::mem::take(&mut is_test) {
-                        for number in name.split('_').filter_map(number) {
-                            named.entry(number).or_default().insert(name.to_owned());
-                        }
+                } else if let Some(name) = function(line)
+                    && std::mem::take(&mut is_test)
+                {
+                    for number in name.split('_').filter_map(number) {
+                        named.entry(number).or_default().insert(name.to_owned());
                     }
                 }
             }

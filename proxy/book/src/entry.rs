@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::de::{Error as _, Unexpected};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::canonical;
 use crate::commitment::{Commitment, Field, SecretAt};
 use crate::kinds::Body;
 use crate::tree::{Hash, leaf_hash};
@@ -253,11 +254,14 @@ impl Entry {
     /// Reads a stored line. A line with an unknown version, kind or member is still an entry, without a typed body.
     ///
     /// # Errors
-    /// When the line does not have the members every entry has.
+    /// When the line is not in the one form an entry has, or does not have the members every entry has.
     pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
+        canonical::check(text.as_bytes()).map_err(serde_json::Error::custom)?;
         let common: Common<'_> = serde_json::from_str(text)?;
-        // A line that is not the canonical form of what it says (a member twice, other spacing) is shown as not
-        // understood: a reader may have taken it for something else.
+        if !is_time(&common.ts) {
+            return Err(serde_json::Error::custom(NO_TIME));
+        }
+        // What a reader of this version would spell in another way is shown as not understood.
         let body = Body::parse(&common.k, text)
             .filter(|_| common.v == VERSION)
             .filter(|body| {
@@ -273,6 +277,19 @@ impl Entry {
             line: text.to_owned(),
         })
     }
+}
+
+/// What is said of an entry whose `ts` is none.
+pub(crate) const NO_TIME: &str = "its `ts` is no time in UTC with milliseconds";
+
+/// Whether a text has the form of an entry's `ts`: `2026-11-30T17:00:00.000Z`. Whether there is such a day is not asked.
+pub(crate) fn is_time(text: &str) -> bool {
+    const FORM: &[u8] = b"0000-00-00T00:00:00.000Z";
+    text.len() == FORM.len()
+        && text.bytes().zip(FORM).all(|(byte, form)| match form {
+            b'0' => byte.is_ascii_digit(),
+            form => byte == *form,
+        })
 }
 
 /// The canonical line (RFC 8785) of a body at its place.

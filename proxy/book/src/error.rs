@@ -211,6 +211,9 @@ impl fmt::Display for Damage {
 }
 
 impl BookError {
+    /// What verification exits with where there is a book and this keeps it from being read: never success.
+    pub const UNVERIFIABLE: u8 = 40;
+
     /// The exit code of a command that fails with this: 31 for damage and removal, 32 for a cut end, 33 for a rewritten one, 35
     /// for another book or key, 40 for a format that is not known, else 2.
     #[must_use]

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 
 use crate::commitment::{At, Field};
-use crate::entry::{CallId, Common, Count, VERSION};
+use crate::entry::{CallId, Common, Count, MAX_SAFE, VERSION};
 use crate::journal::OpenCall;
 use crate::kinds::{Body, Target};
 use crate::tree::Hash;
@@ -24,7 +24,7 @@ pub(crate) enum Fact {
     Explained(Target),
     /// A payload was erased on record.
     Erased(Target),
-    /// Entries below this index were removed on record.
+    /// Entries below this index were removed on record. Above the entry's own index it means nothing.
     Pruned(u64),
     /// Another key signs from here on.
     Rotated(Rotation),
@@ -72,10 +72,27 @@ const TELLING: [&str; 6] = [
     "key.rotate",
 ];
 
-#[derive(Deserialize)]
+/// The members facts are taken from, each kind's own.
+#[derive(Default)]
 struct View<'a> {
-    #[serde(borrow, default)]
     call: Option<Cow<'a, str>>,
+    process: Option<Cow<'a, str>>,
+    args: Option<Place>,
+    sent: Option<Place>,
+    result: Option<Place>,
+    missing: Vec<Target>,
+    targets: Vec<Target>,
+    minimum: Option<Count>,
+    vkey: Option<Cow<'a, str>>,
+    from: Option<Count>,
+    until: Option<Count>,
+}
+
+/// Of `call` and `outcome`.
+#[derive(Deserialize)]
+struct OfCall<'a> {
+    #[serde(borrow)]
+    call: Cow<'a, str>,
     #[serde(borrow, default)]
     process: Option<Cow<'a, str>>,
     #[serde(default)]
@@ -84,16 +101,33 @@ struct View<'a> {
     sent: Option<Place>,
     #[serde(default)]
     result: Option<Place>,
+}
+
+/// Of `book.recovered`.
+#[derive(Deserialize)]
+struct OfRecovery {
     #[serde(default)]
     missing: Vec<Target>,
-    #[serde(default)]
+}
+
+/// Of `erase`.
+#[derive(Deserialize)]
+struct OfErasure {
     targets: Vec<Target>,
-    #[serde(default)]
-    minimum: Option<Count>,
-    #[serde(borrow, default)]
-    vkey: Option<Cow<'a, str>>,
-    #[serde(default)]
-    from: Option<Count>,
+}
+
+/// Of `prune`.
+#[derive(Deserialize)]
+struct OfPruning {
+    minimum: Count,
+}
+
+/// Of `key.rotate`.
+#[derive(Deserialize)]
+struct OfRotation<'a> {
+    #[serde(borrow)]
+    vkey: Cow<'a, str>,
+    from: Count,
     #[serde(default)]
     until: Option<Count>,
 }
@@ -135,9 +169,7 @@ struct Whole<'a> {
 #[derive(Deserialize)]
 struct Place {
     at: Option<At>,
-    #[serde(default)]
     c: String,
-    #[serde(default)]
     n: u64,
     /// What is shown where the payload holds secrets.
     #[serde(default)]
@@ -147,10 +179,64 @@ struct Place {
 #[derive(Deserialize)]
 struct Shown {
     at: At,
-    #[serde(default)]
     c: String,
-    #[serde(default)]
     n: u64,
+}
+
+impl View<'_> {
+    /// The members of an entry of this kind; nothing where one is missing or of another form.
+    fn of<'a>(kind: &str, line: &'a str) -> Option<View<'a>> {
+        fn read<'a, T: Deserialize<'a>>(line: &'a str) -> Option<T> {
+            serde_json::from_str(line).ok()
+        }
+        let none = View::default();
+        Some(match kind {
+            "call" | "outcome" => {
+                let of: OfCall<'a> = read(line)?;
+                View {
+                    call: Some(of.call),
+                    process: of.process,
+                    args: of.args,
+                    sent: of.sent,
+                    result: of.result,
+                    ..none
+                }
+            }
+            "book.recovered" => View {
+                missing: read::<OfRecovery>(line)?.missing,
+                ..none
+            },
+            "erase" => View {
+                targets: read::<OfErasure>(line)?.targets,
+                ..none
+            },
+            "prune" => View {
+                minimum: Some(read::<OfPruning>(line)?.minimum),
+                ..none
+            },
+            _ => {
+                let of: OfRotation<'a> = read(line)?;
+                View {
+                    vkey: Some(of.vkey),
+                    from: Some(of.from),
+                    until: of.until,
+                    ..none
+                }
+            }
+        })
+    }
+}
+
+impl Rotation {
+    /// Of an entry that says it replaces the key and does not say how: nothing this version knows comes after it.
+    fn not_understood(index: u64) -> Self {
+        Self {
+            index,
+            vkey: String::new(),
+            from: 0,
+            until: None,
+        }
+    }
 }
 
 /// An entry's common members and its facts by one reading of its line. Nothing where it states none or is not understood: what it
@@ -190,7 +276,12 @@ pub(crate) fn of(common: &Common<'_>, line: &str) -> Option<Vec<Fact>> {
     if !TELLING.contains(&kind) {
         return (Body::is_kind(kind) || DESCRIBED.contains(&kind)).then(Vec::new);
     }
-    of_view(common, serde_json::from_str(line).ok()?)
+    match View::of(kind, line).and_then(|view| of_view(common, view)) {
+        None if kind == "key.rotate" => {
+            Some(vec![Fact::Rotated(Rotation::not_understood(common.i))])
+        }
+        facts => facts,
+    }
 }
 
 /// The facts of an entry of one of the kinds that have some.
@@ -214,6 +305,8 @@ fn of_view(common: &Common<'_>, view: View<'_>) -> Option<Vec<Fact>> {
                 .map(|view| (field.view(), view.at, view.c, view.n));
             let raw = place.at.map(|at| (field, at, place.c, place.n));
             for (field, at, c, n) in view.into_iter().chain(raw) {
+                // Where it ends a segment's first line may have to state.
+                at.off.checked_add(at.len).filter(|end| *end <= MAX_SAFE)?;
                 facts.push(Fact::Stored(Stored {
                     target: Target {
                         f: field,

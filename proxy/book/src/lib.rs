@@ -7,6 +7,7 @@
 //! - [`Tlog`] keeps the derived C2SP tiled log up to date, [`Prover`] proves entries, [`TlogProof`] is such a proof as text.
 //! - [`Reader`] lists and shows entries; [`escape`] makes their text safe for a terminal.
 
+mod canonical;
 mod checkpoint;
 mod commitment;
 mod create;
@@ -16,6 +17,7 @@ mod error;
 mod facts;
 mod feed;
 mod files;
+mod finding;
 #[cfg(test)]
 #[allow(clippy::disallowed_methods, reason = "vectors are files")]
 mod golden;
@@ -49,6 +51,7 @@ pub use entry::{CallId, Count, Draft, Entry, EntryError, MAX_LINE, Payload};
 pub use era::{Era, create_era, last_checkpoint};
 pub use error::{BookError, Damage, RolledBack};
 pub use feed::{Feed, Said};
+pub use finding::{Finding, FindingKind, Verdict};
 pub use journal::{
     BookFile, Committed, Entropy, Erased, KeyRange, OpenCall, Payloads, Prepared, Preparer, Pruned,
     Recorded, Recovery, SignedHead, Sources, Writer, WriterOptions,
@@ -63,7 +66,7 @@ pub use lifecycle::{EraOpen, Erase, KeyRotate, Prune};
 pub use look::{Look, LookOptions, head, look};
 pub use note::{Note, NoteError, Vkey};
 pub use origin::{Origin, OriginError};
-pub use payload::{Kept, KeptState};
+pub use payload::{Kept, KeptState, Promise};
 pub use pin::{HeadListener, Pin, PinError};
 pub use proof::{ProofBuilder, ProofError, verify_consistency, verify_inclusion};
 pub use reader::{Listing, Order, Reader, Shown};
@@ -75,6 +78,4 @@ pub use tlog::{
 };
 pub use tree::{CompactRange, Hash, leaf_hash};
 pub use turns::{Approval, Bounds, Decided, TurnClose, TurnFailed, TurnOpen};
-pub use verify::{
-    Finding, FindingKind, PayloadCheck, Reference, Report, Verdict, VerifyOptions, verify,
-};
+pub use verify::{PayloadCheck, Reference, Report, VerifyOptions, verify};

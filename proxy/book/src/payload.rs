@@ -10,6 +10,7 @@ use crate::files::{self, Lines};
 use crate::journal::segment::CP;
 use crate::key::VaultKey;
 use crate::kinds::Body;
+use crate::origin::Origin;
 use crate::reader::Reader;
 use crate::vault::{self, Found, Subject};
 
@@ -35,7 +36,110 @@ pub enum KeptState {
     Missing,
 }
 
+/// What an entry says of a payload it refers to: enough to judge the bytes of a vault segment, wherever they come from.
+#[derive(Clone, Debug)]
+pub struct Promise {
+    origin: Origin,
+    index: u64,
+    stored: Stored,
+}
+
+impl Promise {
+    /// Which payload.
+    #[must_use]
+    pub fn field(&self) -> Field {
+        self.stored.target.f
+    }
+
+    /// The number of the vault segment.
+    #[must_use]
+    pub fn segment(&self) -> u64 {
+        self.stored.at.seg
+    }
+
+    /// Whether it is in the bytes of that segment, as far as that can be seen without a key.
+    #[must_use]
+    pub fn look(&self, segment: &[u8]) -> KeptState {
+        let found = self.object(segment).map_or(Found::Missing, |object| {
+            vault::look(self.subject(), self.stored.at, object)
+        });
+        found.into()
+    }
+
+    /// Decrypts it from the bytes of that segment and checks it against the entry's commitment.
+    ///
+    /// # Errors
+    /// [`BookError::Vault`] when the object is not what the entry says.
+    pub fn open(&self, key: &VaultKey, segment: &[u8]) -> Result<Vec<u8>, BookError> {
+        let object = self.object(segment);
+        let object = object.ok_or_else(|| self.refused("its vault segment ends before it"))?;
+        self.open_object(key, object)
+    }
+
+    fn open_object(&self, key: &VaultKey, object: &[u8]) -> Result<Vec<u8>, BookError> {
+        let stored = &self.stored;
+        let (sealed, salt) =
+            vault::open(key, self.subject(), object).map_err(|why| self.refused(why))?;
+        unpad(&sealed, stored.n, stored.padded)
+            .filter(|payload| {
+                commit_bytes(&salt, stored.target.f, &stored.call, payload) == stored.c
+            })
+            .map(<[u8]>::to_vec)
+            .ok_or_else(|| self.refused("it is not what the entry commits to"))
+    }
+
+    fn object<'a>(&self, segment: &'a [u8]) -> Option<&'a [u8]> {
+        let start = usize::try_from(self.stored.at.off).ok()?;
+        let length = usize::try_from(self.stored.at.len).ok()?;
+        segment.get(start..start.checked_add(length)?)
+    }
+
+    fn subject(&self) -> Subject<'_> {
+        Subject {
+            origin: &self.origin,
+            call: &self.stored.call,
+            field: self.stored.target.f,
+        }
+    }
+
+    fn refused(&self, why: &str) -> BookError {
+        BookError::Vault {
+            index: self.index,
+            field: self.field().as_str(),
+            why: why.to_owned(),
+        }
+    }
+}
+
+impl From<Found> for KeptState {
+    fn from(found: Found) -> Self {
+        match found {
+            Found::Present => Self::Kept,
+            Found::Erased => Self::Erased,
+            Found::Missing => Self::Missing,
+        }
+    }
+}
+
 impl Reader {
+    /// What entry `index` says of the payloads it refers to.
+    ///
+    /// # Errors
+    /// [`BookError::NotFound`] when the book has no such entry; [`BookError::Io`].
+    pub fn promises(&self, index: u64) -> Result<Vec<Promise>, BookError> {
+        let (_, stored) = self.stored(index)?;
+        let promise = |stored| self.promise(index, stored);
+        Ok(stored.into_iter().map(promise).collect())
+    }
+
+    fn promise(&self, index: u64, stored: Stored) -> Promise {
+        Promise {
+            origin: self.book.origin.clone(),
+            index,
+            stored,
+        }
+    }
+
     /// The payloads entry `index` refers to, views first. Opens none of them.
     ///
     /// # Errors
@@ -54,11 +158,7 @@ impl Reader {
                 let field = stored.target.f;
                 Ok(Kept {
                     field,
-                    state: match found {
-                        Found::Present => KeptState::Kept,
-                        Found::Erased => KeptState::Erased,
-                        Found::Missing => KeptState::Missing,
-                    },
+                    state: found.into(),
                     secrets: secrets(&entry, field),
                 })
             })
@@ -78,22 +178,14 @@ impl Reader {
             };
             return Err(BookError::NotFound(format!("entry {index} {why}")));
         };
-        let refused = |why: &str| BookError::Vault {
-            index,
-            field: field.as_str(),
-            why: why.to_owned(),
-        };
-        let path = self.layout.vault_segment(stored.at.seg);
+        let promise = self.promise(index, stored);
+        let at = promise.stored.at;
+        let path = self.layout.vault_segment(at.seg);
         let file = files::open_if_there(&path)?
-            .ok_or_else(|| refused("its vault segment is not there"))?;
-        let object = vault::read(&file, stored.at).map_err(BookError::io("read", &path))?;
-        let object = object.ok_or_else(|| refused("its vault segment ends before it"))?;
-        let subject = self.subject(&stored);
-        let (sealed, salt) = vault::open(key, subject, &object).map_err(refused)?;
-        unpad(&sealed, stored.n, stored.padded)
-            .filter(|payload| commit_bytes(&salt, field, &stored.call, payload) == stored.c)
-            .map(<[u8]>::to_vec)
-            .ok_or_else(|| refused("it is not what the entry commits to"))
+            .ok_or_else(|| promise.refused("its vault segment is not there"))?;
+        let object = vault::read(&file, at).map_err(BookError::io("read", &path))?;
+        let object = object.ok_or_else(|| promise.refused("its vault segment ends before it"))?;
+        promise.open_object(key, &object)
     }
 
     /// The `erase` entry that names the payload `field` of entry `index`. Reads on from that entry.

@@ -9,12 +9,12 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::error::{BookError, Damage, RolledBack};
 use crate::files::{self, Lines};
+use crate::finding::{Finding, FindingKind};
 use crate::journal::chain::{Chain, read_checkpoint};
 use crate::journal::layout::Layout;
 use crate::journal::segment::{CP, SegmentLine};
 use crate::origin::Origin;
 use crate::tree::Hash;
-use crate::verify::{Finding, FindingKind};
 
 /// A head that was signed and on disk when it was remembered. It may lag behind the book; it never names what was not written.
 ///
@@ -132,7 +132,7 @@ impl Pin {
         chain: &Chain,
         end: Option<&Finding>,
     ) -> Result<Option<Finding>, BookError> {
-        if end.is_some_and(|end| end.kind != FindingKind::UnsignedTail) {
+        if end.is_some_and(Finding::is_break) {
             return Ok(None);
         }
         let found = match self.check(layout, chain) {

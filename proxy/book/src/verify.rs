@@ -1,9 +1,10 @@
 //! Reads a whole book and names the first bad place. Writes nothing, needs no secret.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::error::{BookError, Damage};
 use crate::files;
+use crate::finding::{Finding, FindingKind, Verdict};
 use crate::journal::chain::Chain;
 use crate::journal::layout::{BookFile, Layout};
 use crate::journal::recover::{begin, link};
@@ -50,81 +51,6 @@ pub enum Reference {
     Pinned,
     /// From the book itself: no independent reference.
     None,
-}
-
-/// The answer in one word; [`Verdict::exit_code`] is the command's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Whole and signed.
-    Ok,
-    /// Whole and signed up to lines after the last checkpoint.
-    UnsignedTail,
-    /// The record is whole, a payload is missing without a word about it.
-    PayloadMissing,
-    /// The record is whole, a stored payload is not the one it commits to.
-    PayloadChanged,
-    /// Something signed was changed, removed, inserted or reordered.
-    Changed,
-    /// A key signed outside the sizes it may sign.
-    KeyRange,
-    /// Whole and signed, and shorter than the head that is remembered.
-    Truncated,
-    /// Whole and signed, and not what was signed when the head was remembered.
-    Rewritten,
-    /// Not the book of the pinned key.
-    Replaced,
-    /// Missing key, unknown format.
-    Unverifiable,
-}
-
-/// What was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FindingKind {
-    /// An entry, checkpoint or segment is not what was signed.
-    Changed,
-    /// A segment is not there.
-    Removed,
-    /// Bytes after the last checkpoint.
-    UnsignedTail,
-    /// An object of the vault is not there or is not the entry's.
-    PayloadMissing,
-    /// An object of the vault does not open, or holds another payload than the entry commits to. Found with the vault's
-    /// key only.
-    PayloadChanged,
-    /// An outcome of a call that is not open: a note, the verdict does not depend on it. Whoever signed the record
-    /// contradicts itself (two processes may each have ended the call); nothing was changed.
-    SecondOutcome,
-    /// A payload whose absence an entry states (`book.recovered`).
-    PayloadAbsentOnRecord,
-    /// A payload that was erased, as an `erase` entry states.
-    PayloadErased,
-    /// Entries that were removed, as a `prune` entry states.
-    Pruned,
-    /// A checkpoint signed by a key outside the sizes it may sign, or not by the key in force.
-    KeyRange,
-    /// The book ends before the head that is remembered.
-    Truncated,
-    /// The book's tree is not the one of the head that is remembered.
-    Rewritten,
-    /// The book is of another key than the pinned one, or another than the one that is remembered.
-    Replaced,
-    /// A format or key this version does not know.
-    Unverifiable,
-}
-
-/// One thing found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// What kind of thing.
-    pub kind: FindingKind,
-    /// The file.
-    pub file: PathBuf,
-    /// The line, from 1; 0 where none can be named.
-    pub line: u64,
-    /// The index of the entry (to be expected) there.
-    pub index: u64,
-    /// What is wrong.
-    pub what: String,
 }
 
 /// What verification found. A record proves what the recorder saw, not what was true.
@@ -177,39 +103,11 @@ impl Default for VerifyOptions {
     }
 }
 
-impl FindingKind {
-    /// Whether the record itself says so: nothing is wrong.
-    #[must_use]
-    pub fn is_on_record(self) -> bool {
-        matches!(
-            self,
-            Self::PayloadAbsentOnRecord | Self::PayloadErased | Self::Pruned
-        )
-    }
-}
-
-impl Verdict {
-    /// 0, 13, 30, 31, 32, 33, 34, 35 or 40. Errors of use and IO, which give no report, are 2.
-    #[must_use]
-    pub fn exit_code(self) -> u8 {
-        match self {
-            Self::Ok => 0,
-            Self::UnsignedTail => 13,
-            Self::PayloadMissing | Self::PayloadChanged => 30,
-            Self::Changed => 31,
-            Self::KeyRange => 34,
-            Self::Truncated => 32,
-            Self::Rewritten => 33,
-            Self::Replaced => 35,
-            Self::Unverifiable => 40,
-        }
-    }
-}
-
 impl Report {
     /// The worst of the findings.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
+        // FORMAT.md, section 6, states this order.
         let has = |kind| self.findings.iter().any(|finding| finding.kind == kind);
         for (kind, verdict) in [
             (FindingKind::Replaced, Verdict::Replaced),
@@ -351,20 +249,21 @@ pub fn verify(dir: &Path, options: &VerifyOptions) -> Result<Report, BookError> 
     report.not_understood = seen.not_understood;
     report.payloads = seen.payloads;
     report.opened = seen.opened;
+    // The first bad place first: what else is found may only follow from it.
+    if let Some(finding) = &end {
+        report.find(finding.clone());
+    }
     if let Some(finding) = held(&layout, &vkey, &chain, end.as_ref()) {
         report.find(finding);
     }
-    if let Some(finding) = start(&layout, &report, &seen, end.is_some()) {
+    if let Some(finding) = start(&layout, &report, &seen, end.as_ref()) {
         report.find(finding);
     }
     if let Some(pin) = &options.pin {
         let compared = pin.compare(&layout, &chain, end.as_ref())?;
         compared.into_iter().for_each(|one| report.find(one));
     }
-    if let Some(finding) = end {
-        report.find(finding);
-    }
-    let (findings, more) = seen.findings();
+    let (findings, more) = seen.findings(end.as_ref());
     findings
         .into_iter()
         .for_each(|finding| report.find(finding));
@@ -445,6 +344,11 @@ fn read_all(
         };
         let others = layout.segments()?;
         let last = others.last().is_none_or(|last| *last <= first);
+        // A book is made with its first batch in place.
+        if last && chain.size() == 0 {
+            let what = "the first entry is not there under a checkpoint".to_owned();
+            return Ok(Some(finding(FindingKind::Changed, &path, 2, 0, what)));
+        }
         if let Some((place, tail)) = tail {
             let bytes = tail.end - tail.start;
             let (kind, what) = if last {

@@ -3,11 +3,12 @@
 
 use crate::error::BookError;
 use crate::files;
+use crate::finding::{Finding, FindingKind};
 use crate::journal::chain::Chain;
 use crate::journal::layout::Layout;
 use crate::journal::scan::{Place, Scan, Tail};
 use crate::note::Vkey;
-use crate::verify::{Finding, FindingKind, Report};
+use crate::verify::Report;
 use crate::witnessed::Witnessed;
 
 /// Bytes of a tail that are read again while somebody holds the lock and the tail does not change.
@@ -33,7 +34,7 @@ pub(crate) fn held(
     };
     let ranges = chain.keys.ranges();
     let Some(range) = ranges.iter().find(|range| range.vkey == *key) else {
-        let broken = end.is_some_and(|end| end.kind != FindingKind::UnsignedTail);
+        let broken = end.is_some_and(Finding::is_break);
         return Some(
             if broken
                 && ranges
@@ -66,9 +67,10 @@ pub(crate) fn start(
     layout: &Layout,
     report: &Report,
     seen: &Witnessed<'_>,
-    broken: bool,
+    end: Option<&Finding>,
 ) -> Option<Finding> {
     let first = report.first;
+    let broken = end.is_some_and(Finding::is_break);
     let (kind, what) = match seen.pruned {
         _ if first == 0 => return None,
         Some((minimum, entry)) if minimum >= first => (

@@ -1,25 +1,28 @@
 //! What verification sees besides the chain: counts, entry 0, payload objects and the absences that are on record.
 //! Refuses to judge the chain itself.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::path::PathBuf;
 use std::rc::Rc;
 
+use serde::Deserialize;
+
 use crate::commitment::{commit_bytes, unpad};
-use crate::entry::{CallId, Entry};
+use crate::entry::{CallId, VERSION};
 use crate::facts::{Fact, Stored};
 use crate::files;
+use crate::finding::{Finding, FindingKind};
 use crate::journal::chain::{Chain, Leaf};
 use crate::journal::layout::{BookFile, Layout};
 use crate::journal::scan::Sink;
 use crate::key::VaultKey;
-use crate::kinds::{Body, Target};
+use crate::kinds::Target;
 use crate::vault::{self, Found, Subject};
-use crate::verify::{Finding, FindingKind, PayloadCheck, VerifyOptions};
+use crate::verify::{PayloadCheck, VerifyOptions};
 
-/// Absences kept until the book's end, where their explanation may stand.
-const MAX_ABSENT: usize = 10_000;
+/// Absences kept until the book's end, where their explanation may stand: as many as erasures and losses of one book may come to.
+const MAX_ABSENT: usize = 1_000_000;
 /// Notes kept.
 const MAX_NOTES: usize = 100;
 
@@ -34,8 +37,12 @@ pub(crate) struct Witnessed<'a> {
     check: PayloadCheck,
     key: Option<&'a VaultKey>,
     file: Option<(u64, Option<Rc<File>>)>,
+    /// What is wrong with entry 0, once a checkpoint covers it.
     genesis: Option<&'static str>,
+    unsigned_genesis: Option<&'static str>,
     absent: BTreeMap<Target, Absence>,
+    /// Absences beyond those kept: what states them is not known.
+    unjudged: u64,
     more: u64,
     open: BTreeSet<CallId>,
     /// The largest minimum a `prune` entry states, and that entry.
@@ -45,9 +52,22 @@ pub(crate) struct Witnessed<'a> {
     unsigned_not_understood: u64,
 }
 
+/// What entry 0 says of the book it begins.
+#[derive(Deserialize)]
+struct First<'a> {
+    #[serde(borrow)]
+    k: Cow<'a, str>,
+    v: u64,
+    #[serde(borrow)]
+    origin: Cow<'a, str>,
+    #[serde(borrow)]
+    vkey: Cow<'a, str>,
+}
+
 #[derive(Clone)]
 struct Absence {
-    file: PathBuf,
+    /// Number of the vault segment.
+    seg: u64,
     what: &'static str,
     kind: FindingKind,
     /// The entry that states it.
@@ -67,7 +87,9 @@ impl<'a> Witnessed<'a> {
             key: options.vault.as_ref(),
             file: None,
             genesis: None,
+            unsigned_genesis: None,
             absent: BTreeMap::new(),
+            unjudged: 0,
             more: 0,
             open: BTreeSet::new(),
             pruned: None,
@@ -83,7 +105,8 @@ impl<'a> Witnessed<'a> {
     }
 
     /// What was found, and how much more there was.
-    pub(crate) fn findings(self) -> (Vec<Finding>, u64) {
+    pub(crate) fn findings(self, end: Option<&Finding>) -> (Vec<Finding>, u64) {
+        let broken = end.is_some_and(Finding::is_break);
         let genesis = self.genesis.map(|what| Finding {
             kind: FindingKind::Changed,
             file: self.layout.book(),
@@ -91,9 +114,20 @@ impl<'a> Witnessed<'a> {
             index: 0,
             what: what.to_owned(),
         });
+        let layout = self.layout;
+        let unjudged = (self.unjudged > 0).then(|| Finding {
+            kind: FindingKind::PayloadMissing,
+            file: layout.vault(),
+            line: 0,
+            index: 0,
+            what: format!(
+                "{} more payloads are not there; whether entries say why is more than this version keeps in mind",
+                self.unjudged
+            ),
+        });
         let absent = self.absent.into_iter().map(|(target, absence)| Finding {
             kind: absence.kind,
-            file: absence.file,
+            file: layout.vault_segment(absence.seg),
             line: 0,
             index: target.i.0,
             what: format!(
@@ -101,15 +135,21 @@ impl<'a> Witnessed<'a> {
                 target.f.as_str(),
                 target.i.0,
                 absence.what,
-                absence
-                    .stated
-                    .map_or_else(String::new, |entry| format!(", on record in entry {entry}")),
+                match absence.stated {
+                    Some(entry) => format!(", on record in entry {entry}"),
+                    None if broken => ", and an entry after the bad place may say why".to_owned(),
+                    None => String::new(),
+                },
             ),
         });
         // What counts stands first: a report lists only so many.
         let (on_record, absent): (Vec<_>, Vec<_>) =
             absent.partition(|finding| finding.kind.is_on_record());
-        let all = genesis.into_iter().chain(absent).chain(on_record);
+        let all = genesis
+            .into_iter()
+            .chain(unjudged)
+            .chain(absent)
+            .chain(on_record);
         (all.chain(self.notes).collect(), self.more)
     }
 
@@ -131,19 +171,18 @@ impl<'a> Witnessed<'a> {
             Found::Erased => (FindingKind::PayloadMissing, "was erased"),
             Found::Missing => (FindingKind::PayloadMissing, "is not in the vault"),
         };
-        let file = self.layout.vault_segment(stored.at.seg);
         if self.absent.len() < MAX_ABSENT {
             self.absent.insert(
                 stored.target,
                 Absence {
-                    file,
+                    seg: stored.at.seg,
                     what,
                     kind,
                     stated: None,
                 },
             );
         } else {
-            self.more += 1;
+            self.unjudged += 1;
         }
     }
 
@@ -206,9 +245,16 @@ impl<'a> Witnessed<'a> {
     fn find(&mut self, stored: &Stored) -> Found {
         let number = stored.at.seg;
         if self.file.as_ref().is_none_or(|(open, _)| *open != number) {
+            let mut head = *vault::SEGMENT_HEAD;
+            head.fill(0);
             let file = files::open_if_there(&self.layout.vault_segment(number))
                 .ok()
-                .flatten();
+                .flatten()
+                // A file without its head is no segment: nothing in it is where an entry says.
+                .filter(|file| {
+                    files::read_at(file, 0, &mut head).unwrap_or(false)
+                        && head == *vault::SEGMENT_HEAD
+                });
             self.file = Some((number, file.map(Rc::new)));
         }
         let Some((_, Some(file))) = &self.file else {
@@ -229,23 +275,20 @@ impl Sink for Witnessed<'_> {
         self.unsigned
             .extend(leaf.facts.into_iter().map(|fact| (index, fact)));
         if index == 0 {
-            let entry = std::str::from_utf8(line)
-                .ok()
-                .and_then(|line| Entry::parse(line).ok());
-            self.genesis = match entry.and_then(|entry| entry.body) {
-                Some(Body::BookOpen(open))
-                    if open.origin == self.book.origin
-                        && open.vkey == self.book.vkey.to_string() =>
-                {
-                    None
-                }
-                _ => Some("`BOOK` and entry 0 do not state the same book"),
-            };
+            let first = serde_json::from_slice::<First<'_>>(line).ok();
+            let same = first.is_some_and(|first| {
+                (first.k.as_ref(), first.v) == ("book.open", VERSION)
+                    && first.origin == self.book.origin.as_str()
+                    && first.vkey == self.book.vkey.to_string()
+            });
+            self.unsigned_genesis =
+                (!same).then_some("`BOOK` and entry 0 do not state the same book");
         }
     }
 
     fn sign(&mut self) {
         self.checkpoints += 1;
+        self.genesis = self.unsigned_genesis.take().or(self.genesis);
         self.not_understood += std::mem::take(&mut self.unsigned_not_understood);
         for (index, fact) in std::mem::take(&mut self.unsigned) {
             match fact {
@@ -255,7 +298,7 @@ impl Sink for Witnessed<'_> {
                 }
                 Fact::Erased(target) => self.state(&target, FindingKind::PayloadErased, index),
                 Fact::Pruned(minimum) => {
-                    if self.pruned.is_none_or(|(before, _)| before < minimum) {
+                    if minimum <= index && self.pruned.is_none_or(|(before, _)| before < minimum) {
                         self.pruned = Some((minimum, index));
                         // A pruning that is not finished yet may have taken these first.
                         self.absent.retain(|target, _| target.i.0 >= minimum);
@@ -271,6 +314,7 @@ impl Sink for Witnessed<'_> {
 
     fn forget(&mut self) {
         self.unsigned.clear();
+        self.unsigned_genesis = None;
         self.unsigned_not_understood = 0;
     }
 }

@@ -72,6 +72,7 @@ fn table(options: &Options) {
          left of it where the vault's part is written past the cache before, as a payload must be with the device before the flush \
          that makes its entry durable; `sqlite`: WAL, synchronous=FULL, equal batches in a transaction each"
     );
+    prepared(dir.path());
     println!(
         "{:>9} {:>8} {:>10} {:>8} {:>8} {:>8} {:>8} {:>10} {:>6} {:>6} {:>10} {:>6}",
         "processes",
@@ -247,7 +248,7 @@ fn apart(dir: &Path, journal: u64, vault: u64, time: Duration) -> f64 {
     const BLOCK: usize = 4096;
     let paths = [dir.join("bare"), dir.join("bare-vault")];
     let length = (vault as usize).next_multiple_of(BLOCK);
-    let room = vec![b'x'; (8 << 20_usize).next_multiple_of(length)];
+    let room = vec![b'x'; (8_usize << 20).next_multiple_of(length)];
     std::fs::write(&paths[1], &room).unwrap();
     std::fs::File::open(&paths[1]).unwrap().sync_all().unwrap();
     let mut options = OpenOptions::new();

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    countersign::platform::keep_memory_private();
     // The guardian of a proxy's children is this program too: it needs no folder, no settings and as little memory as can be.
     if std::env::args_os()
         .nth(1)

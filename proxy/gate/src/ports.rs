@@ -21,15 +21,16 @@ use crate::key::{KeyMac, Pepper};
 use crate::paths::{Files, Holding};
 use crate::rate::{BucketId, BucketSize, Charged};
 use crate::refusal::Code;
-use crate::steps::Cleared;
 use crate::turn::{TurnFact, Turns};
 
 /// A boxed future, as every port returns.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 mod held;
+mod run;
 
 pub use held::{End, Hold, KeyClaim, Mark, Prompt, Settle, Take, Taken, Waits};
+pub use run::{Failure, Forwarded, Ran, Upstream};
 
 /// Everything the flow reaches the world through.
 #[derive(Clone, Copy)]
@@ -458,58 +459,4 @@ pub enum Ended {
     PendingApproval,
     /// Refused; nothing ran.
     Refused,
-}
-
-/// The servers.
-pub trait Upstream: Send + Sync {
-    /// Sends a cleared call, once, and waits for its end. One whose [`Cleared::purpose`] is a preview is the executor's own request,
-    /// never the client's. Never re-sends. Holds time-outs and cancellation. The arguments to send are
-    /// [`Cleared::arguments`]; the rest of the message is the executor's.
-    fn run(&self, cleared: Cleared) -> Pending<'_, Ran>;
-}
-
-/// What came of a run.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Ran {
-    /// A result, passed on unchanged.
-    Result {
-        /// The raw `result` member.
-        body: Bytes,
-        /// Whether it is a tool error (`isError: true`).
-        is_error: bool,
-    },
-    /// A JSON-RPC error of the server, passed on unchanged.
-    ProtocolError {
-        /// The raw `error` member.
-        body: Bytes,
-    },
-    /// No answer.
-    Failed {
-        /// Why.
-        failure: Failure,
-        /// Whether the message may have reached the server.
-        forwarded: Forwarded,
-        /// For the log and the person: the server's last words. Never shown to the agent.
-        detail: String,
-    },
-}
-
-/// Whether a message may have reached the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Forwarded {
-    /// At least one byte may have left: outcome `unknown`.
-    Yes,
-    /// Certainly not: outcome `error`.
-    No,
-}
-
-/// Why a run gave no answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// The server died, could not be started, or answered malformed: 502 `upstream_failed`.
-    Server,
-    /// No answer in time: 504 `upstream_timeout`.
-    Timeout,
-    /// The client cancelled or is gone.
-    Cancelled,
 }

@@ -60,6 +60,29 @@ impl ServerIdentity {
     pub fn hash(&self) -> Result<Hash, serde_json::Error> {
         Ok(Hash::of(&serde_jcs::to_vec(self)?))
     }
+
+    /// The identity by the command line alone; an address is all there is of a remote server.
+    #[must_use]
+    pub fn command_line(&self) -> Self {
+        match self {
+            Self::Command { command, args, .. } => Self::Command {
+                command: command.clone(),
+                args: args.clone(),
+                program: None,
+                package: None,
+            },
+            Self::Url { .. } => self.clone(),
+        }
+    }
+
+    /// Whether it is the server that was signed as `signed`: by all that is known of it, or by its command line where that alone was
+    /// signed.
+    #[must_use]
+    pub fn is_signed_as(&self, signed: Hash) -> bool {
+        [self.hash(), self.command_line().hash()]
+            .into_iter()
+            .any(|hash| hash.is_ok_and(|hash| hash == signed))
+    }
 }
 
 #[cfg(test)]

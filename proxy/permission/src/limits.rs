@@ -150,7 +150,7 @@ impl Test {
         }
     }
 
-    fn op(&self) -> &'static str {
+    pub(crate) fn op(&self) -> &'static str {
         match self {
             Self::Equals(_) => "equals",
             Self::In(_) => "in",
@@ -163,7 +163,7 @@ impl Test {
         }
     }
 
-    fn value(&self) -> Option<Value> {
+    pub(crate) fn value(&self) -> Option<Value> {
         match self {
             Self::Equals(value) => Some(value.clone()),
             Self::In(values) => Some(Value::Array(values.clone())),
@@ -174,7 +174,7 @@ impl Test {
         }
     }
 
-    fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         match self.value() {
             Some(value) => format!("{} {value}", self.op()),
             None => self.op().to_string(),
@@ -201,7 +201,7 @@ impl Test {
     }
 }
 
-fn is_pointer(text: &str) -> bool {
+pub(crate) fn is_pointer(text: &str) -> bool {
     let escapes_complete = text
         .split('~')
         .skip(1)

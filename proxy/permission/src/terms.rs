@@ -1,6 +1,7 @@
 //! The words a permission and a tool's settings share: kind, danger, approval, mode, limits. Plain data, no rule.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 /// Whether a tool changes anything. Whatever is not exactly `read` is a write.
@@ -25,10 +26,11 @@ impl Kind {
     }
 }
 
-/// When a call of the tool needs a second step.
-#[derive(Clone, Debug, PartialEq)]
+/// When a call of the tool needs a second step. Written `"never"`, `"always"` or as the schema.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub enum Danger {
     /// Never.
+    #[default]
     Never,
     /// Every call.
     Always,
@@ -36,11 +38,12 @@ pub enum Danger {
     When(Value),
 }
 
-/// Who must say yes before a dangerous call runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Who must say yes before a dangerous call runs; the later in this list, the stricter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Approval {
     /// Nobody: the agent confirms with a code.
+    #[default]
     None,
     /// The person, in the app.
     Person,
@@ -48,8 +51,8 @@ pub enum Approval {
     Passkey,
 }
 
-/// How an agent's writes are treated as a whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// How an agent's writes are treated as a whole; the later in this list, the stricter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
     /// As each tool says.
@@ -61,10 +64,11 @@ pub enum Mode {
 }
 
 /// How strictly arguments are held to the tool's schema.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Validation {
     /// A mismatch is refused.
+    #[default]
     Strict,
     /// A mismatch is noted and the call goes on. Control fields are never relaxed.
     Warn,
@@ -72,6 +76,7 @@ pub enum Validation {
 
 /// At most `max` calls in any `per_seconds` seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Rate {
     /// Length of the window in seconds.
     pub per_seconds: u32,
@@ -93,5 +98,28 @@ impl CallLimits {
     #[must_use]
     pub fn is_unlimited(&self) -> bool {
         self.max_calls.is_none() && self.rate.is_none()
+    }
+}
+
+impl Serialize for Danger {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Never => serializer.serialize_str("never"),
+            Self::Always => serializer.serialize_str("always"),
+            Self::When(schema) => schema.serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Danger {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match Value::deserialize(deserializer)? {
+            Value::String(word) if word == "never" => Ok(Self::Never),
+            Value::String(word) if word == "always" => Ok(Self::Always),
+            schema @ Value::Object(_) => Ok(Self::When(schema)),
+            _ => Err(D::Error::custom(
+                "expected `never`, `always` or a JSON Schema over the arguments",
+            )),
+        }
     }
 }

@@ -1,64 +1,73 @@
-//! A sound journal beside a vault segment that is the input: no payload is given out that is not the one committed to, and
-//! verification with the vault's key says so.
+//! A vault segment that is the input, judged by what the entries of a sound journal say of it: no payload is given out that is not
+//! the one committed to, and what can't be opened is never called kept by who holds the key.
 #![no_main]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::OnceLock;
 
-use countersign_book::{Field, Reader, VaultKey, Verdict, VerifyOptions, verify};
+use countersign_book::{KeptState, Promise, Reader, VaultKey};
 use libfuzzer_sys::fuzz_target;
 
-const BOOK: &[u8] = include_bytes!("../../../proxy/book/testdata/book/BOOK");
-const SEGMENTS: [(&str, &[u8]); 2] = [
+const FILES: [(&str, &[u8]); 3] = [
     (
-        "00000000000000000000.jsonl",
+        "BOOK",
+        include_bytes!("../../../proxy/book/testdata/book/BOOK"),
+    ),
+    (
+        "journal/00000000000000000000.jsonl",
         include_bytes!("../../../proxy/book/testdata/book/journal/00000000000000000000.jsonl"),
     ),
     (
-        "00000000000000000014.jsonl",
+        "journal/00000000000000000014.jsonl",
         include_bytes!("../../../proxy/book/testdata/book/journal/00000000000000000014.jsonl"),
     ),
 ];
-/// A folder of this process with the book, in memory where the system has one.
-fn folder() -> &'static Path {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(|| {
-        let memory = Path::new("/dev/shm");
-        let parent = if memory.is_dir() {
-            memory.to_owned()
-        } else {
-            std::env::temp_dir()
-        };
-        let dir = parent.join(format!("countersign-fuzz-vault-{}", std::process::id()));
-        std::fs::create_dir_all(dir.join("journal")).expect("a folder");
-        std::fs::create_dir_all(dir.join("vault")).expect("a folder");
-        std::fs::write(dir.join("BOOK"), BOOK).expect("written");
-        for (name, bytes) in SEGMENTS {
-            std::fs::write(dir.join("journal").join(name), bytes).expect("written");
-        }
-        dir
+const SEGMENT: &[u8] =
+    include_bytes!("../../../proxy/book/testdata/book/vault/00000000000000000000.seg");
+
+/// What the journal says of each payload, and the payload where the sound segment has it.
+fn promises() -> &'static [(Promise, Option<Vec<u8>>)] {
+    static PROMISES: OnceLock<Vec<(Promise, Option<Vec<u8>>)>> = OnceLock::new();
+    PROMISES.get_or_init(|| {
+        let name = format!("countersign-fuzz-vault-{}", std::process::id());
+        let dir = std::env::temp_dir().join(name);
+        let promises = read(&dir);
+        std::fs::remove_dir_all(&dir).expect("removed");
+        let sound = promises.into_iter().map(|promise| {
+            let payload = promise.open(&key(), SEGMENT).ok();
+            (promise, payload)
+        });
+        let sound: Vec<_> = sound.collect();
+        assert!(sound.iter().any(|(_, payload)| payload.is_some()));
+        sound
     })
 }
 
-fuzz_target!(|data: &[u8]| {
-    let dir = folder();
-    std::fs::write(dir.join("vault/00000000000000000000.seg"), data).expect("written");
-    let key = VaultKey::from_bytes([42; 32]);
-    let reader = Reader::open(dir).expect("the journal is sound");
-    let mut given = 0;
-    for index in 0..16 {
-        for field in [Field::Args, Field::Sent, Field::Result] {
-            given += u64::from(reader.payload(&key, index, field).is_ok());
-        }
+fn read(dir: &Path) -> Vec<Promise> {
+    std::fs::create_dir_all(dir.join("journal")).expect("a folder");
+    for (name, bytes) in FILES {
+        std::fs::write(dir.join(name), bytes).expect("written");
     }
-    let options = VerifyOptions {
-        vault: Some(key),
-        threads: 1,
-        ..VerifyOptions::default()
-    };
-    let report = verify(dir, &options).expect("the folder can be read");
-    assert_eq!(report.opened, given, "{report:?}");
-    if report.verdict() == Verdict::Ok {
-        assert!(given > 0, "{report:?}");
+    let reader = Reader::open(dir).expect("the journal is sound");
+    let found = (0..).map_while(|index| reader.promises(index).ok());
+    found.flatten().collect()
+}
+
+fn key() -> VaultKey {
+    VaultKey::from_bytes([42; 32])
+}
+
+fuzz_target!(|data: &[u8]| {
+    for (promise, sound) in promises() {
+        let seen = promise.look(data);
+        match promise.open(&key(), data) {
+            Ok(payload) => {
+                assert_eq!(seen, KeptState::Kept);
+                assert_eq!(Some(&payload), sound.as_ref());
+            }
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+        let other = VaultKey::from_bytes([7; 32]);
+        assert!(promise.open(&other, data).is_err());
     }
 });

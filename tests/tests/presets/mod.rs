@@ -5,7 +5,7 @@ mod lists;
 mod protected;
 mod recipes;
 mod recorded;
-mod tools;
+pub(crate) mod tools;
 
 use countersign_tests::client::Client;
 use countersign_tests::world::World;

@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use crate::canonical;
 use crate::commitment::{At, Field};
 use crate::entry::{self, Common, Count, EntryError, MAX_LINE, MAX_SAFE, NO_PREV};
 use crate::facts::{self, Fact};
@@ -61,6 +62,7 @@ impl Blank {
             });
         }
         debug_assert_eq!(entry::line(body, 0, NO_PREV, "").ok().as_ref(), Some(&text));
+        canonical::check(&text).map_err(|_| unreadable())?;
         let line = std::str::from_utf8(&text).map_err(|_| unreadable())?;
         let facts = match facts::at_once(line) {
             Some((_, facts)) => facts,

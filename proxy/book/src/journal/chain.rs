@@ -7,8 +7,9 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use crate::canonical;
 use crate::checkpoint::Checkpoint;
-use crate::entry::{CallId, Common, NO_PREV};
+use crate::entry::{CallId, Common, NO_PREV, NO_TIME, is_time};
 use crate::facts::{self, Fact};
 use crate::journal::OpenCall;
 use crate::journal::ring::Ring;
@@ -91,6 +92,8 @@ pub(crate) struct Chain {
     pub head: Tip,
     pub open: BTreeMap<CallId, OpenCall>,
     pub vault: VaultEnd,
+    /// The largest index below which entries were pruned on record; 0 where none were.
+    pub pruned: u64,
     /// Entries before the first segment read; its first line states what they come to.
     pub begun: u64,
     /// The note of the last checkpoint, in base64 as it stands in the journal.
@@ -158,6 +161,7 @@ impl Chain {
             head: tip.clone(),
             open: BTreeMap::new(),
             vault: VaultEnd::default(),
+            pruned: 0,
             begun: 0,
             note: None,
             time: None,
@@ -202,6 +206,7 @@ impl Chain {
         self.tip = self.head.clone();
         self.open = line.open_calls()?;
         self.vault = line.vault;
+        self.pruned = line.pruned();
         self.note.clone_from(&line.prevcp);
         self.begun = first;
         Ok(note)
@@ -210,7 +215,6 @@ impl Chain {
     /// Compares a segment's first line with the state reached by reading the segments before it.
     pub(crate) fn link(&self, line: &SegmentLine, first: u64) -> Result<Option<Note>, Flaw> {
         let keys = line.ring(&self.keys)?;
-        let note = line.check(first, &self.origin, &keys)?;
         for (same, what) in [
             (
                 keys == self.keys,
@@ -232,12 +236,16 @@ impl Chain {
                 line.vault == self.vault,
                 "the end of the vault it states is another",
             ),
+            (
+                line.pruned() == self.pruned,
+                "what it states was pruned is not what was",
+            ),
         ] {
             if !same {
                 return Err(Flaw::changed(what));
             }
         }
-        Ok(note)
+        line.check(first, &self.origin, &keys)
     }
 
     /// Takes a leaf line.
@@ -245,17 +253,26 @@ impl Chain {
         if line.len() > MAX_LEAF {
             return Err(Flaw::changed("the entry is longer than 65,535 bytes"));
         }
-        let text =
-            std::str::from_utf8(line).map_err(|_| Flaw::changed("the entry is not UTF-8"))?;
+        if self.next() - self.size() >= MAX_UNSIGNED {
+            return Err(Flaw::changed(
+                "more than 4,096 entries stand without a checkpoint",
+            ));
+        }
+        let form = |why| Flaw::changed(format!("the line is no entry in its one form: {why}"));
+        canonical::check(line).map_err(form)?;
+        let text = std::str::from_utf8(line).map_err(|_| form("it is not UTF-8"))?;
         let (common, facts) = match facts::at_once(text) {
             Some((common, facts)) => (common, Some(facts)),
             None => {
                 let common: Common<'_> = serde_json::from_str(text)
-                    .map_err(|_| Flaw::changed("the line is not an entry in JSON"))?;
+                    .map_err(|_| Flaw::changed("the line lacks a member every entry has"))?;
                 let facts = facts::of(&common, text);
                 (common, facts)
             }
         };
+        if !is_time(&common.ts) {
+            return Err(form(NO_TIME));
+        }
         let expected = self.next();
         if common.i != expected {
             return Err(Flaw::changed(format!(
@@ -336,7 +353,8 @@ impl Chain {
                     };
                     self.vault = self.vault.max(end);
                 }
-                Fact::Explained(_) | Fact::Erased(_) | Fact::Pruned(_) | Fact::Rotated(_) => {}
+                Fact::Pruned(minimum) => self.pruned = self.pruned.max(minimum),
+                Fact::Explained(_) | Fact::Erased(_) | Fact::Rotated(_) => {}
             }
         }
         Ok(Signed { note, keys })

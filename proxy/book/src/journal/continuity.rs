@@ -51,38 +51,39 @@ pub(crate) fn check(layout: &Layout, origin: &Origin) -> Result<(), BookError> {
 /// What a `prune` entry says that matters here.
 #[derive(Deserialize)]
 struct Minimum<'a> {
+    i: Count,
     #[serde(borrow)]
     k: Cow<'a, str>,
     minimum: Count,
 }
 
-/// The index of the first entry the journal must still hold: 0, unless its beginning was given up on record. The entry is looked
-/// for from the end; that it is signed too is for `verify` to say, as of every entry before the last segment.
+/// The index of the first entry the journal must still hold: 0, unless its beginning was given up on record. The last segment
+/// tells: its first line what was pruned before it, its entries what was since. That both are signed is for others to say: who
+/// opens the book reads the last segment, and `verify` holds every first line against the entries before it.
 fn recorded_start(layout: &Layout, segments: &[u64]) -> Result<u64, BookError> {
-    if segments.first().is_none_or(|first| *first == 0) {
+    let (Some(1..), Some(last)) = (segments.first(), segments.last()) else {
         return Ok(0);
-    }
+    };
+    let path = layout.segment(*last);
+    let io = || BookError::io("read", &path);
+    let file = files::open_read(&path)?;
+    let (line, _) = first_line(&file, &path, *last)?;
+    // A line that is no first line is damage, which is found where the segments are looked at.
+    let mut start = line.map_or(0, |line| line.pruned());
     let word = Finder::new(b"\"k\":\"prune\"");
-    for first in segments.iter().rev() {
-        let path = layout.segment(*first);
-        let io = || BookError::io("read", &path);
-        let mut lines = Lines::at(&files::open_read(&path)?, 0, 0).map_err(io())?;
-        let mut found = None;
-        while lines.next().map_err(io())?.is_some() {
-            let line = lines.bytes();
-            if line.starts_with(b"{")
-                && word.find(line).is_some()
-                && let Ok(entry) = serde_json::from_slice::<Minimum<'_>>(line)
-                && entry.k == "prune"
-            {
-                found = Some(entry.minimum.0);
-            }
-        }
-        if let Some(minimum) = found {
-            return Ok(minimum);
+    let mut lines = Lines::at(&file, 0, 0).map_err(io())?;
+    while lines.next().map_err(io())?.is_some() {
+        let line = lines.bytes();
+        if line.starts_with(b"{")
+            && word.find(line).is_some()
+            && let Ok(entry) = serde_json::from_slice::<Minimum<'_>>(line)
+            && entry.k == "prune"
+            && entry.minimum <= entry.i
+        {
+            start = start.max(entry.minimum.0);
         }
     }
-    Ok(0)
+    Ok(start)
 }
 
 /// The first line of the segment that begins at `first`, checked by itself. Signatures are left to whoever reads the segment.

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::entry::is_time;
 use crate::error::BookError;
 use crate::files;
 use crate::note::Vkey;
@@ -119,15 +120,19 @@ impl BookFile {
                 why: "it has no file `BOOK`".into(),
             });
         }
-        let text = String::from_utf8(files::read_small(&path, 4096)?).unwrap_or_default();
         let wrong = |why: &str| BookError::NotABook {
             path: path.clone(),
             why: why.into(),
         };
-        let mut lines = text.lines();
+        let text = String::from_utf8(files::read_small(&path, 4096)?)
+            .map_err(|_| wrong("it is not text"))?;
+        let mut lines = text.split('\n');
         match lines.next().and_then(|line| line.strip_prefix(BOOK_HEAD)) {
             Some(BOOK_VERSION) => {}
-            Some(version) if !version.is_empty() && version.bytes().all(|b| b.is_ascii_digit()) => {
+            Some(version)
+                if (1..10).contains(&version.len())
+                    && version.bytes().all(|b| b.is_ascii_digit()) =>
+            {
                 return Err(BookError::Newer {
                     path,
                     found: version.to_owned(),
@@ -144,16 +149,23 @@ impl BookFile {
         let origin = member("origin: ").ok_or_else(|| wrong("its line `origin:` is missing"))?;
         let vkey = member("vkey: ").ok_or_else(|| wrong("its line `vkey:` is missing"))?;
         let created = member("created: ").ok_or_else(|| wrong("its line `created:` is missing"))?;
-        let origin = Origin::parse(&origin).map_err(|error| wrong(&error.to_string()))?;
-        let vkey = Vkey::parse(&vkey).map_err(|error| wrong(&error.to_string()))?;
-        if lines.next().is_some() || vkey.name() != origin.as_str() {
-            return Err(wrong("it has more lines, or its key is of another origin"));
+        if !is_time(&created) {
+            return Err(wrong(
+                "its line `created:` has no time in UTC with milliseconds",
+            ));
         }
-        Ok(Self {
-            origin,
-            vkey,
+        let book = Self {
+            origin: Origin::parse(&origin).map_err(|error| wrong(&error.to_string()))?,
+            vkey: Vkey::parse(&vkey).map_err(|error| wrong(&error.to_string()))?,
             created,
-        })
+        };
+        // One way to write it only.
+        if book.vkey.name() != book.origin.as_str() || book.to_text() != text {
+            return Err(wrong(
+                "it is not four lines that end, or its key is of another origin",
+            ));
+        }
+        Ok(book)
     }
 
     pub(crate) fn to_text(&self) -> String {

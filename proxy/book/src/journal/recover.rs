@@ -301,7 +301,11 @@ pub(crate) fn begin(
     chain: &mut Chain,
 ) -> Result<Place, BookError> {
     let (line, place) = first_line(journal, path, first)?;
-    let note = line.and_then(|line| chain.begin(&line, first));
+    // Before the first entry there is one state only; what a later segment states is taken at its word.
+    let note = line.and_then(|line| match first {
+        0 => chain.link(&line, first),
+        _ => chain.begin(&line, first),
+    });
     check_note(note, path, first, chain)?;
     Ok(place)
 }

@@ -103,13 +103,16 @@ impl Ring {
     /// Judges by whom a checkpoint of this size claims to be signed: the key in force must have, no key may outside its range.
     pub(crate) fn judge(&self, note: &Note, size: u64) -> Result<(), Flaw> {
         let mut named = false;
+        let genuine = || {
+            note.verify(&self.vkeys)
+                .map_err(|error| Flaw::changed(format!("the checkpoint is refused: {error}")))
+        };
         for range in self.ranges.iter().filter(|range| note.names(&range.vkey)) {
             named = true;
             if range.covers(size) {
                 continue;
             }
-            note.verify(std::slice::from_ref(&range.vkey))
-                .map_err(|error| Flaw::changed(format!("the checkpoint is refused: {error}")))?;
+            genuine()?;
             return Err(Flaw::key_range(format!(
                 "the checkpoint of {size} entries is signed by the key {}, which may sign {}",
                 short(&range.vkey),
@@ -118,10 +121,13 @@ impl Ring {
         }
         match self.in_force(size) {
             Some(range) if note.names(&range.vkey) => Ok(()),
-            Some(range) if named => Err(Flaw::key_range(format!(
-                "the checkpoint of {size} entries is not signed by the key in force, {}",
-                short(&range.vkey)
-            ))),
+            Some(range) if named => {
+                genuine()?;
+                Err(Flaw::key_range(format!(
+                    "the checkpoint of {size} entries is not signed by the key in force, {}",
+                    short(&range.vkey)
+                )))
+            }
             _ => Err(Flaw::unknown(
                 "the checkpoint is signed by a key that is not known here",
             )),
@@ -176,28 +182,31 @@ impl Ring {
         let unknown = || Flaw::unknown("the segment is signed by keys that are not known here");
         let mut ranges: Vec<KeyRange> = Vec::with_capacity(stated.len());
         for key in stated {
-            let (text, from, until) = match key {
-                SegmentKey::Only(text) => (text, 0, None),
-                SegmentKey::Range(range) => {
-                    (&range.vkey, range.from.0, range.until.map(|until| until.0))
-                }
+            let (from, until) = match key {
+                SegmentKey::Only(_) => (0, None),
+                SegmentKey::Range(range) => (range.from.0, range.until.map(|until| until.0)),
             };
-            let vkey = Vkey::parse(text).map_err(|_| unknown())?;
-            let follows = ranges.last().is_none_or(|before| {
-                from > before.from && before.until.is_some_and(|until| until + 1 >= from)
-            });
-            if !follows || vkey.name() != first.name() {
-                return Err(if ranges.is_empty() {
-                    unknown()
-                } else {
-                    wrong()
-                });
-            }
+            let vkey = key.vkey().ok_or_else(unknown)?;
             ranges.push(KeyRange { vkey, from, until });
         }
-        let ends = ranges.first().map(|first| (&first.vkey, first.from));
-        if ends != Some((first, 0)) {
+        if ranges.first().is_none_or(|range| range.vkey != *first) {
             return Err(unknown());
+        }
+        let follow = |pair: &[KeyRange]| match pair {
+            [before, after] => {
+                let ends = before.until.map(|until| until.saturating_add(1));
+                after.from > before.from && ends.is_some_and(|ends| ends >= after.from)
+            }
+            _ => false,
+        };
+        let ids: std::collections::BTreeSet<_> =
+            ranges.iter().map(|range| range.vkey.id()).collect();
+        if ranges[0].from != 0
+            || !ranges.windows(2).all(follow)
+            || ids.len() != ranges.len()
+            || ranges.iter().any(|range| range.vkey.name() != first.name())
+        {
+            return Err(wrong());
         }
         let ring = Self::of(ranges);
         // One way to say it only, and exactly one key in force.

@@ -1,13 +1,14 @@
 //! The first line of a segment: the state it starts from, so that a reader can begin there. Refuses to read files.
 //!
 //! ```text
-//! #seg {"calls":[{"call":…,"i":…,"process":…}],"first":…,"keys":[…],"origin":…,"prevcp":…,"range":[…],"v":1,"vault":{"end":…,"seg":…}}
+//! #seg {"calls":[{"call":…,"i":…,"process":…}],"first":…,"keys":[…],"origin":…,"prevcp":…,"pruned":…,"range":[…],"v":1,"vault":{"end":…,"seg":…}}
 //! ```
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::canonical;
 use crate::entry::{CallId, Count, NO_PREV};
 use crate::journal::OpenCall;
 use crate::journal::chain::{Chain, Flaw, Tip, VaultEnd, read_checkpoint};
@@ -40,6 +41,9 @@ pub(crate) struct SegmentLine {
     /// Base64 of the checkpoint note before; none in the first segment.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub prevcp: Option<String>,
+    /// The largest `minimum` of a `prune` entry before; none while nothing was pruned.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub pruned: Option<Count>,
     /// The compact range of the entries before, largest subtree first.
     pub range: Vec<Hash>,
     pub v: u64,
@@ -76,10 +80,16 @@ impl SegmentLine {
             last: chain.head.last,
             origin: chain.origin.clone(),
             prevcp: chain.note.clone(),
+            pruned: (chain.pruned > 0).then_some(Count(chain.pruned)),
             range: chain.head.range.hashes().to_vec(),
             v: VERSION,
             vault: chain.vault,
         }
+    }
+
+    /// The index below which entries were pruned on record; 0 where none were.
+    pub(crate) fn pruned(&self) -> u64 {
+        self.pruned.map_or(0, |minimum| minimum.0)
     }
 
     /// The line's bytes with its line feed.
@@ -95,6 +105,8 @@ impl SegmentLine {
         let wrong = |error: serde_json::Error| {
             Flaw::changed(format!("the segment's first line is wrong: {error}"))
         };
+        canonical::check(json)
+            .map_err(|why| Flaw::changed(format!("the segment's first line is wrong: {why}")))?;
         let version: Version = serde_json::from_slice(json).map_err(wrong)?;
         if version.v != VERSION {
             return Err(Flaw::unknown(format!(
@@ -120,13 +132,15 @@ impl SegmentLine {
                 "the segment's first line and its name disagree",
             ));
         }
+        if (self.pruned).is_some_and(|pruned| pruned.0 == 0 || pruned > self.first) {
+            return Err(Flaw::changed("the segment states a pruning that cannot be"));
+        }
         let tip = self.tip()?;
-        let Some(encoded) = &self.prevcp else {
-            return if first == 0 {
-                Ok(None)
-            } else {
-                Err(Flaw::changed("the segment repeats no checkpoint"))
-            };
+        let encoded = match &self.prevcp {
+            None if first == 0 => return Ok(None),
+            Some(encoded) if first > 0 => encoded,
+            Some(_) => return Err(Flaw::changed("the first segment repeats a checkpoint")),
+            None => return Err(Flaw::changed("the segment repeats no checkpoint")),
         };
         let (note, checkpoint) = read_checkpoint(encoded.as_bytes()).map_err(Flaw::changed)?;
         if checkpoint.origin != origin.as_str()
@@ -143,7 +157,15 @@ impl SegmentLine {
                 "a key the segment states is not in force yet",
             ));
         }
-        keys.judge(&note, first)?;
+        // This line is not signed: what contradicts it speaks against the line, not against whoever holds a key.
+        keys.judge(&note, first)
+            .map_err(|flaw| match flaw.is_key_range() {
+                true => Flaw::changed(format!(
+                    "the segment's keys are not those of its time: {}",
+                    flaw.what
+                )),
+                false => flaw,
+            })?;
         Ok(Some(note))
     }
 
@@ -188,10 +210,12 @@ impl SegmentLine {
                 )
             })
             .collect();
-        if open.len() == self.calls.len() {
-            Ok(open)
-        } else {
-            Err(Flaw::changed("the segment names an open call twice"))
+        let rising = self.calls.is_sorted_by(|one, next| one.call < next.call);
+        match rising && self.calls.iter().all(|call| call.i < self.first) {
+            true => Ok(open),
+            false => Err(Flaw::changed(
+                "the segment's open calls are not in order, one is named twice, or one is not before it",
+            )),
         }
     }
 }

@@ -2,12 +2,15 @@
 
 use clap::Args;
 use countersign_book::Change;
+use countersign_gate::facts::ToolSettings;
+use countersign_gate::paths::Effect;
+use countersign_gate::policy::Policy;
 use countersign_permission::Kind;
 use serde::Serialize;
 use serde_json::json;
 
 use crate::problem::Problem;
-use crate::settings::{Agent, Name, Server, Settings, State, Watch, may_use, tool_settings};
+use crate::settings::{self, Agent, Name, Server, Settings, State, Watch, may_use, tool_settings};
 use crate::store::StateDb;
 
 use super::findings::{Finding, findings};
@@ -55,11 +58,24 @@ pub struct Availability {
     /// What it does, in plain words, where that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verb: Option<String>,
+    /// How the agent's write policy meets its calls; nothing for a read, and where there is no policy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bounds: Option<Bounds>,
     /// Empty where it is open.
     pub closed: Vec<Reason>,
     /// What was found wrong with its definition.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+}
+
+/// How a write policy meets the calls of a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bounds {
+    /// Its declared paths and commands are held to the policy.
+    Held,
+    /// Nothing is declared of what it writes, so every call is denied.
+    Undeclared,
 }
 
 impl Reason {
@@ -150,6 +166,10 @@ pub fn run(context: &Context, args: &ToolsArgs) -> Result<Report, Problem> {
         .map(|tool| {
             let why: Vec<&str> = tool.closed.iter().map(|reason| reason.words()).collect();
             let state = match (&tool.why, why.is_empty()) {
+                (_, true) if tool.bounds == Some(Bounds::Undeclared) => {
+                    "denied by the write policy: its `paths` are not declared".to_owned()
+                }
+                (_, true) if tool.bounds.is_some() => "open, within the write policy".to_owned(),
                 (_, true) => "open".to_owned(),
                 (None, false) => format!("closed: {}", why.join(", ")),
                 (Some(found), false) => format!("closed: {} ({found})", why.join(", ")),
@@ -172,6 +192,23 @@ pub fn run(context: &Context, args: &ToolsArgs) -> Result<Report, Problem> {
         text.push_str("permission: (development), unsigned\n");
     } else if agent.is_some() {
         text.push_str("permission: none is signed yet, so nothing is granted\n");
+    }
+    let bounded = agent.and_then(|agent| Some((agent, policy_of(agent)?)));
+    if let Some((agent, policy)) = &bounded {
+        let rules: Vec<String> = policy
+            .allow_texts()
+            .iter()
+            .map(|rule| plain(rule))
+            .collect();
+        let rules = match rules.is_empty() {
+            true => "nothing".to_owned(),
+            false => rules.join(", "),
+        };
+        text.push_str(&format!(
+            "write policy `{}`: {rules} below {}\n",
+            plain(policy.id()),
+            plain(agent.entry.workspace.as_deref().unwrap_or_default())
+        ));
     }
     if settings.servers.is_empty() {
         text.push_str("no server yet\nnext: `countersign server add NAME -- COMMAND ARGS…`\n");
@@ -201,7 +238,7 @@ pub fn run(context: &Context, args: &ToolsArgs) -> Result<Report, Problem> {
     Ok(Report::new(
         text,
         json!({
-            "agent": args.agent, "off": off, "development": settings.executor.development, "tools": tools, "never_looked_at": unseen,
+            "agent": args.agent, "write_policy": bounded.map(|(_, policy)| policy.metadata()), "off": off, "development": settings.executor.development, "tools": tools, "never_looked_at": unseen,
         }),
     ))
 }
@@ -311,6 +348,9 @@ fn one(
         .map(|(reason, _)| reason)
         .collect();
     let verb = server.tool(&name).verb;
+    let bounds = agent
+        .filter(|agent| agent.entry.write_policy.is_some())
+        .and_then(|_| bounds(&tool));
     Ok(Availability {
         server: server.name.to_string(),
         verb,
@@ -318,9 +358,27 @@ fn one(
         kind: tool.kind,
         scope,
         danger,
+        bounds,
         closed,
         why: None,
     })
+}
+
+/// The agent's policy. Settings that were read have only policies that can be.
+fn policy_of(agent: &Agent) -> Option<Policy> {
+    let entry = agent.entry.write_policy.as_ref()?;
+    settings::write_policy(entry, agent.entry.workspace.as_deref()).ok()
+}
+
+/// How a policy would meet the tool.
+fn bounds(tool: &ToolSettings) -> Option<Bounds> {
+    let has = |wanted: &[Effect]| tool.paths.iter().any(|path| wanted.contains(&path.effect));
+    match (tool.kind, has(&[Effect::Command])) {
+        (Kind::Read, false) => None,
+        (_, true) => Some(Bounds::Held),
+        (Kind::Write, false) if has(&[Effect::Write, Effect::Create]) => Some(Bounds::Held),
+        (Kind::Write, false) => Some(Bounds::Undeclared),
+    }
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ const EVERY: Duration = Duration::from_secs(6 * 60 * 60);
 const LOCK: &str = "upkeep.lock";
 const HOURS_A_DAY: i64 = 24;
 /// An entry of these last days, but not of the last one, says that the clock was about right for a day.
-const CONTINUOUS: i64 = 31;
+const CONTINUOUS: u32 = 31;
 
 /// Opens the book as the recorder does.
 pub type Open = Box<dyn Fn() -> Result<Writer, BookError> + Send>;
@@ -160,7 +160,7 @@ fn prune(
 
 /// A clock that leapt ahead would make the whole book old. Entries written from day to day until now say that it did not.
 fn clock_is_right(reader: &Reader, now: Timestamp) -> Result<bool, BookError> {
-    let (yesterday, long_ago) = (kept_since(now, 1), kept_since(now, CONTINUOUS as u32));
+    let (yesterday, long_ago) = (kept_since(now, 1), kept_since(now, CONTINUOUS));
     let newest = reader.newest_before(yesterday)?;
     Ok(newest.is_some_and(|newest| newest > long_ago))
 }

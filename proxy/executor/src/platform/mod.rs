@@ -3,6 +3,7 @@
 
 #[cfg(unix)]
 mod guardian;
+mod memory;
 #[cfg(unix)]
 mod unix;
 #[cfg(windows)]
@@ -12,6 +13,7 @@ mod windows;
 pub use self::windows::{Guardian, Tree, file_system, guard};
 #[cfg(unix)]
 pub use guardian::{Guardian, guard};
+pub use memory::keep_memory_private;
 #[cfg(unix)]
 pub use unix::{Tree, file_system};
 

@@ -80,11 +80,18 @@ pub(super) struct Taken {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     /// Entries are due.
-    Batch,
+    Batch(Pause),
     /// The time it waited for came.
     Idle,
     /// Nothing more comes.
     End,
+}
+
+/// Whether the thread waited for entries.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pause {
+    Some,
+    None,
 }
 
 impl Shared {
@@ -172,12 +179,12 @@ impl Shared {
 
     /// Waits until entries are due, or until `until`.
     pub(super) fn next(&self, until: Instant) -> Next {
-        let mut state = self.lock();
+        let (mut state, mut pause) = (self.lock(), Pause::None);
         loop {
             let now = Instant::now();
             let due = state.hurry || state.closing || state.due.is_some_and(|due| due <= now);
             if due && !state.queue.is_empty() {
-                return Next::Batch;
+                return Next::Batch(pause);
             }
             if state.closing {
                 return Next::End;
@@ -194,6 +201,7 @@ impl Shared {
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
             state.idle = false;
+            pause = Pause::Some;
         }
     }
 

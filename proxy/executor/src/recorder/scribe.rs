@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use countersign_book::{BookError, Writer};
 
 use super::outage::{Outage, Stopped};
-use super::queue::{Next, Shared, ended};
+use super::queue::{Next, Pause, Shared, ended};
 use super::{Chores, Moment};
 
 /// How often chores are done: settling, refusal counts, a beat.
@@ -18,6 +18,11 @@ const BEAT: Duration = Duration::from_secs(9 * 60);
 pub(super) type Open = Box<dyn FnMut() -> Result<Writer, BookError> + Send>;
 /// Whether the process of a name lives.
 pub(super) type Alive = Box<dyn Fn(&str) -> bool + Send>;
+
+/// How long batches are written one right after the other before other processes get their turn, and how long that is. The system
+/// gives a lock that was let go to whoever asks first, and who writes without a pause asks before those it has woken run.
+const SPELL: Duration = Duration::from_millis(4);
+const TURN: Duration = Duration::from_micros(200);
 
 pub(super) struct Scribe<'a> {
     shared: &'a Shared,
@@ -73,13 +78,22 @@ impl<'a> Scribe<'a> {
     /// Writes until the end, or a failure.
     fn serve(&mut self, mut writer: Writer) -> Result<(), Failed> {
         self.shared.opened(&writer.preparer());
+        let mut since = Instant::now();
         loop {
             if self.chores_at <= Instant::now() {
                 self.do_chores(&mut writer, Moment::Running)?;
                 self.chores_at = Instant::now() + CHORES;
             }
             match self.shared.next(self.chores_at) {
-                Next::Batch => self.write(&mut writer)?,
+                Next::Batch(pause) => {
+                    if pause == Pause::Some {
+                        since = Instant::now();
+                    } else if since.elapsed() > SPELL {
+                        std::thread::sleep(TURN);
+                        since = Instant::now();
+                    }
+                    self.write(&mut writer)?;
+                }
                 Next::Idle => {}
                 Next::End => return self.do_chores(&mut writer, Moment::Ending),
             }

@@ -23,7 +23,7 @@ fn days_ago(days: i64) -> Sources {
 }
 
 /// An executor whose book has entries written so many days ago, in this order, ten calls each.
-fn aged(retain: Value, ages: &[i64]) -> World {
+fn aged(retain: &Value, ages: &[i64]) -> World {
     let world = house(|settings| settings["book"] = json!({"retain": retain}));
     for (n, days) in (0..).zip(ages) {
         write_with(&world, 10 * n..10 * n + 10, days_ago(*days));
@@ -63,7 +63,7 @@ fn run(world: &World, executors: usize, over: impl Fn() -> bool) {
 
 #[test]
 fn running_executors_prune_what_is_older_than_the_setting_once_and_on_record() {
-    let world = aged(json!(365), &[400, 380, 2]);
+    let world = aged(&json!(365), &[400, 380, 2]);
     run(&world, 3, || !prunes(&world).is_empty());
     let found = prunes(&world);
     assert_eq!(found.len(), 1, "{found:?}");
@@ -98,7 +98,7 @@ fn nothing_is_pruned_without_the_setting_or_under_a_clock_that_leapt() {
             "the clock may be wrong",
         ),
     ] {
-        let world = aged(retain, ages);
+        let world = aged(&retain, ages);
         let before = first(&world);
         let log = world.root().join("log");
         let heard = || std::fs::read_to_string(&log).is_ok_and(|log| log.contains(said));

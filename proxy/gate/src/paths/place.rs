@@ -109,6 +109,16 @@ impl Written {
         }
     }
 
+    /// How long it is as text, in bytes.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        let steps = self.steps.iter().map(|step| match step {
+            Step::Name(name) => name.len() + 1,
+            Step::Up => 3,
+        });
+        self.root.len() + steps.sum::<usize>()
+    }
+
     /// Whether it has a `..`.
     #[must_use]
     pub fn climbs(&self) -> bool {

@@ -48,6 +48,9 @@ pub const EXECUTOR_CLOSED: [&str; 7] = [
 /// The gate of decisions that keep the executor's own files.
 pub const PROTECT_GATE: &str = "evidence_protection";
 
+/// Bytes of a path that some system still opens as it is written; a longer one means something only to who shortens it first.
+const LONGEST_PATH: usize = 64 * 1024;
+
 /// Entries looked through for a second name of a file before it counts as ours.
 const MOST_NAMES: usize = 100_000;
 
@@ -284,8 +287,11 @@ impl<'a> Eyes<'a> {
 
     /// One reading, as the system follows it and as programs that normalise first do.
     fn look(&self, written: &Written, effect: Effect) -> Result<(), Reaches> {
-        self.follow(written, effect)?;
-        if written.climbs() {
+        let long = written.length() > LONGEST_PATH;
+        if !long {
+            self.follow(written, effect)?;
+        }
+        if long || written.climbs() {
             self.follow(&written.lexical().written(), effect)?;
         }
         Ok(())

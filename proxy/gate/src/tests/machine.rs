@@ -3,18 +3,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use countersign_permission::{Approval, Danger};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::world::World;
+use super::world::{World, block_on};
 use crate::answer::{Answer, Outcome};
 use crate::approval::{ApprovalState, Verdict};
 use crate::facts::{Preview, PreviewRead};
-use crate::ports::{Clock, Failure, Forwarded, Purpose, Ran};
+use crate::paths::{Declared, Effect};
+use crate::policy::Policy;
+use crate::ports::{
+    Clock, DecisionNote, Failure, Forwarded, Note, Purpose, Ran, Verdict as Denied,
+};
 use crate::request::{QUEUE, Request};
+use crate::turn::{By, Turns, What};
 
 /// One thing that happens.
 #[derive(Clone, Debug)]
@@ -44,6 +50,12 @@ enum Event {
     Revoke(bool),
     /// What writes would change, changes.
     Change(u8),
+    /// A write outside the policy, by a process that dies at this step where one is named.
+    Outside(Option<&'static str>),
+    /// A turn is opened: by the person, or by a prompt.
+    Open(By),
+    /// Where the agent may write from here on: everything in its workspace, or nothing.
+    Narrow(bool),
     /// How the server answers from here on.
     Server(u8),
     /// What fails from here on.
@@ -57,6 +69,11 @@ struct Life {
     world: World,
     codes: BTreeMap<(usize, u8), String>,
     answers: BTreeMap<String, String>,
+    /// Two policies of the agent: its whole workspace, and nothing.
+    policies: [Arc<Policy>; 2],
+    /// The latest turn and its strikes, as they were before the last event.
+    turns: u64,
+    strikes: usize,
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -105,6 +122,9 @@ fn event() -> impl Strategy<Value = Event> {
         1 => seconds.prop_map(Event::Later),
         1 => prop::bool::weighted(0.3).prop_map(Event::Revoke),
         1 => (0..2_u8).prop_map(Event::Change),
+        2 => prop::option::weighted(0.3, prop::sample::select(vec!["arrive", "strike", "note", "recorded"])).prop_map(Event::Outside),
+        1 => prop::sample::select(vec![By::App, By::Command, By::Hook]).prop_map(Event::Open),
+        1 => prop::bool::weighted(0.3).prop_map(Event::Narrow),
         1 => (0..5_u8).prop_map(Event::Server),
         1 => fails.prop_map(Event::Fails),
     ]
@@ -128,6 +148,10 @@ impl Life {
         for name in TOOLS {
             world.tool(name, |tool| {
                 tool.open_arguments = true;
+                tool.paths = vec![Declared {
+                    pointer: "/path".to_string(),
+                    effect: Effect::Write,
+                }];
                 tool.preview = reads();
                 if name != "put" {
                     tool.danger = Danger::Always;
@@ -139,10 +163,21 @@ impl Life {
         }
         // Held requests answer at once, so that lives are long in events and short in waiting.
         world.parts.executor.hold = jiff::SignedDuration::ZERO;
+        let policies = ["[\"**/*\"]", "[]"].map(|allow| {
+            let text = format!(r#"{{"version":1,"allow_writes":{allow}}}"#);
+            Arc::new(Policy::parse(text.as_bytes()).unwrap())
+        });
+        world.agent(|agent| {
+            agent.workspace = Some("/w".into());
+            agent.write_policy = Some(Arc::clone(&policies[0]));
+        });
         let life = Self {
             world,
             codes: BTreeMap::new(),
             answers: BTreeMap::new(),
+            policies,
+            turns: 0,
+            strikes: 0,
         };
         life.values(0);
         life
@@ -179,7 +214,7 @@ impl Life {
                     request.via = QUEUE;
                 }
                 if *dry && *tool != 2 {
-                    let arguments = json!({"n": n, "dry_run": true}).to_string();
+                    let arguments = json!({"n": n, "path": "a", "dry_run": true}).to_string();
                     request.arguments = crate::request::Arguments::Raw(arguments.into());
                 }
                 let sent = self.sent();
@@ -226,6 +261,35 @@ impl Life {
                     .values_mut()
                     .for_each(|key| key.revoked_at = at);
             }
+            Event::Outside(at) => {
+                let request = self.world.request("put", r#"{"path":"../out"}"#);
+                let call_id = request.call_id.to_string();
+                let sent = self.sent();
+                *self.world.memory.dies_at.lock().unwrap() = *at;
+                *self.world.turns.dies_at.lock().unwrap() = *at;
+                let died = catch_unwind(AssertUnwindSafe(|| self.world.send(request)));
+                *self.world.memory.dies_at.lock().unwrap() = None;
+                *self.world.turns.dies_at.lock().unwrap() = None;
+                assert_eq!(self.sent(), sent, "nothing outside is sent");
+                match died {
+                    Ok(answer) => assert!(matches!(answer.outcome, Outcome::Refused(_))),
+                    Err(_) => self.died(call_id),
+                }
+            }
+            Event::Open(by) => {
+                let now = self.world.now();
+                let opened = block_on(self.world.turns.open("claude", *by, now)).unwrap();
+                let latched = self.strikes >= 2;
+                assert_eq!(opened.is_none(), latched && *by == By::Hook);
+                if opened.is_some() {
+                    self.strikes = 0;
+                    self.turns += 1;
+                }
+            }
+            Event::Narrow(narrow) => {
+                let policy = self.policies[usize::from(*narrow)].clone();
+                self.world.agent(|agent| agent.write_policy = Some(policy));
+            }
             Event::Change(value) => self.values(*value),
             Event::Server(how) => *self.world.memory.answer.lock().unwrap() = server(*how),
             Event::Fails(what) => {
@@ -237,7 +301,7 @@ impl Life {
     }
 
     fn request(&self, tool: usize, n: u8, key: Option<u8>, code: bool) -> Request {
-        let mut arguments = json!({"n": n});
+        let mut arguments = json!({"n": n, "path": "a"});
         if let Some(key) = key {
             arguments["idempotency_key"] = format!("k{key}").into();
         }
@@ -295,8 +359,11 @@ impl Life {
     }
 
     /// Nothing is forwarded without its entry, once; at most one run a key, a code, an approval; one outcome a call at most, and none
-    /// is missing but those of processes that died; nothing runs for a key that is revoked; an approval runs only after a yes.
-    fn invariants(&self) {
+    /// is missing but those of processes that died; nothing runs for a key that is revoked; an approval runs only after a yes. Strikes
+    /// only grow but by a person, no turn has more than two, what the book and the store owe tell of each turn once, and no call of a
+    /// turn that was ended is sent.
+    fn invariants(&mut self) {
+        self.turns_hold();
         let memory = &self.world.memory;
         let notes = memory.notes.lock().unwrap();
         let ran = memory.ran.lock().unwrap();
@@ -359,6 +426,59 @@ impl Life {
                 ApprovalState::Waiting | ApprovalState::Expired | ApprovalState::Rejected
             );
             assert!(!approved.contains(&queued.row.id) || decided);
+        }
+    }
+}
+
+impl Life {
+    fn turns_hold(&mut self) {
+        let world = &self.world;
+        let Some(turn) = block_on(world.turns.show("claude")).unwrap() else {
+            assert_eq!(self.turns, 0);
+            return;
+        };
+        if self.turns == 0 {
+            self.turns = 1;
+        }
+        assert_eq!(turn.number, self.turns, "only a person opens another turn");
+        assert!(turn.strikes.len() >= self.strikes && turn.strikes.len() <= 2);
+        self.strikes = turn.strikes.len();
+        let notes = world.memory.notes.lock().unwrap();
+        let owed = block_on(world.turns.owed(jiff::Timestamp::MAX)).unwrap();
+        let told = notes.iter().flat_map(|note| &note.turns).chain(&owed);
+        let mut ended = BTreeMap::new();
+        for fact in told {
+            *ended.entry((fact.turn, fact.what)).or_insert(0) += 1;
+        }
+        for number in 1..=turn.number {
+            // Written and not yet forgotten by the store: a crash in between.
+            assert!(ended.contains_key(&(number, What::Opened)), "turn {number}");
+            let closed = ended.contains_key(&(number, What::Closed));
+            let failed = ended.contains_key(&(number, What::Failed));
+            let over = number < turn.number;
+            assert!(!(closed && failed) && (!over || closed || failed));
+            assert!(over || failed == (self.strikes == 2));
+        }
+        let denied = |note: &Note| {
+            let strike =
+                |one: &DecisionNote| one.gate == "write_policy" && one.verdict == Denied::Deny;
+            note.decisions.iter().any(strike)
+        };
+        let of = |number| {
+            notes
+                .iter()
+                .filter(move |note| note.call.turn == Some(number))
+        };
+        for number in 1..=turn.number {
+            let mut failed = false;
+            for note in of(number) {
+                assert!(
+                    !failed || note.outcome.is_some(),
+                    "nothing is sent after the end"
+                );
+                failed |= note.turns.iter().any(|fact| fact.what == What::Failed);
+            }
+            assert!(of(number).filter(|note| denied(note)).count() <= 2);
         }
     }
 }

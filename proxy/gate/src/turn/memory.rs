@@ -14,6 +14,8 @@ pub struct MemoryTurns {
     state: Mutex<State>,
     /// What fails: `arrive`, `strike`, `show`.
     pub fails_at: Mutex<Option<&'static str>>,
+    /// The step at which the process dies, before it is done; `recorded` too.
+    pub dies_at: Mutex<Option<&'static str>>,
 }
 
 #[derive(Debug, Default)]
@@ -24,6 +26,11 @@ struct State {
 
 impl MemoryTurns {
     fn works(&self, name: &'static str) -> Result<(), StoreError> {
+        let dies = *self.dies_at.lock().unwrap_or_else(PoisonError::into_inner) == Some(name);
+        // Quietly: a death is no failure of the test.
+        if dies {
+            std::panic::resume_unwind(Box::new(name));
+        }
         let fails = *self.fails_at.lock().unwrap_or_else(PoisonError::into_inner);
         if fails == Some(name) {
             return Err(StoreError {
@@ -109,6 +116,9 @@ impl Turns for MemoryTurns {
     }
 
     fn recorded<'a>(&'a self, facts: &'a [TurnFact]) -> Pending<'a, Result<(), StoreError>> {
+        if let Err(error) = self.works("recorded") {
+            return Box::pin(async move { Err(error) });
+        }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.owed.retain(|fact| !facts.contains(fact));
         Box::pin(async move { Ok(()) })

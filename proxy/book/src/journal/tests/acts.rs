@@ -847,3 +847,60 @@ fn make_the_vectors_of_acts() {
     .unwrap();
     keep("0-new-era", &dir.path().join("b"));
 }
+
+#[test]
+fn the_start_of_a_pruned_book_is_known_from_its_last_segment_and_a_changed_one_is_found() {
+    let folder = folder();
+    let layout = Layout::new(&folder.book);
+    let mut writer = long_book(&folder.book);
+    let minimum = layout.segments().unwrap()[3];
+    writer.prune(minimum, "r", "cli").unwrap();
+    for n in 40..60 {
+        writer.commit(vec![draft(n, "p")]).unwrap();
+    }
+    drop(writer);
+    // The entry lies segments back; each first line since states what it says.
+    let segments = layout.segments().unwrap();
+    let stated = format!("\"pruned\":{minimum},");
+    let lines: Vec<String> = segments
+        .iter()
+        .map(|first| std::fs::read_to_string(layout.segment(*first)).unwrap())
+        .collect();
+    let states: Vec<bool> = lines
+        .iter()
+        .map(|text| text.lines().next().unwrap().contains(&stated))
+        .collect();
+    let since = states.iter().position(|states| *states).unwrap();
+    assert!(since > 1 && states.len() - since > 2, "{states:?}");
+    assert!(states[since..].iter().all(|states| *states));
+    assert!(lines[since - 1].contains("\"k\":\"prune\""));
+    drop(open(&folder.book, 3, &[SEED], small("q")).unwrap());
+    assert_eq!(check(&folder.book).verdict(), Verdict::Ok);
+
+    // More is gone than was pruned.
+    let first = std::fs::read(layout.segment(minimum)).unwrap();
+    std::fs::remove_file(layout.segment(minimum)).unwrap();
+    match open(&folder.book, 4, &[SEED], small("q")).map(|_| ()) {
+        Err(BookError::Removed { from, until, .. }) => {
+            assert_eq!((from, until), (minimum, segments[1] - 1));
+        }
+        other => panic!("{other:?}"),
+    }
+    // Whoever changes what the last segment states fools its opening, and no verification.
+    let last = layout.segment(*segments.last().unwrap());
+    let text = lines.last().unwrap();
+    let changed = text.replacen(&stated, &format!("\"pruned\":{},", segments[1]), 1);
+    std::fs::write(&last, &changed).unwrap();
+    drop(open(&folder.book, 4, &[SEED], small("q")).unwrap());
+    assert_eq!(check(&folder.book).verdict().exit_code(), 31);
+    // Nor where nothing was removed.
+    std::fs::write(layout.segment(minimum), first).unwrap();
+    let report = check(&folder.book);
+    assert_eq!(report.verdict(), Verdict::Changed, "{:?}", report.findings);
+    assert!(
+        report
+            .findings
+            .iter()
+            .any(|finding| finding.what.contains("pruned"))
+    );
+}

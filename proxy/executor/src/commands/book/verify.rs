@@ -41,7 +41,6 @@ enum Held {
 /// rewritten, 34 key outside its range, 35 replaced, 40 unverifiable).
 pub(super) fn run(context: &Context, args: &VerifyArgs) -> Result<Report, Problem> {
     let dir = args.path.clone().unwrap_or_else(|| context.folder.book());
-    let failed = |error: BookError| unreadable(context, &dir, &error);
     let given = args
         .vkey
         .as_deref()
@@ -65,7 +64,10 @@ pub(super) fn run(context: &Context, args: &VerifyArgs) -> Result<Report, Proble
     let (pinned, held) = match (given, signer) {
         (Some(vkey), _) => (Some(vkey), Held::Given),
         (None, Some(signer)) => {
-            let reader = Reader::open(&dir).map_err(failed)?;
+            let reader = match Reader::open(&dir) {
+                Ok(reader) => reader,
+                Err(error) => return unverifiable(context, &dir, &error),
+            };
             (Some(signer.vkey(&reader.book().origin)), Held::Own)
         }
         (None, None) => (None, Held::None),
@@ -76,13 +78,39 @@ pub(super) fn run(context: &Context, args: &VerifyArgs) -> Result<Report, Proble
         vault: own.and_then(|own| own.vault),
         ..VerifyOptions::default()
     };
-    let found = verify(&dir, &options).map_err(failed)?;
+    let found = match verify(&dir, &options) {
+        Ok(found) => found,
+        Err(error) => return unverifiable(context, &dir, &error),
+    };
     let verdict = found.verdict();
     let mut report = Report::new(
         verified_text(&dir, &found, verdict, held),
         verified_json(&dir, &found, verdict, held),
     );
     report.exit = verdict.exit_code();
+    Ok(report)
+}
+
+/// The answer on a book that is there and can't be read, or not by this version: never success, as FORMAT.md says. Where there is no
+/// book, there is no verdict.
+fn unverifiable(context: &Context, dir: &Path, error: &BookError) -> Result<Report, Problem> {
+    let problem = unreadable(context, dir, error);
+    let there = [dir.join("BOOK"), dir.join("book").join("BOOK")];
+    if !there.iter().any(|path| path.symlink_metadata().is_ok()) {
+        return Err(problem);
+    }
+    let mut report = Report::new(
+        format!(
+            "the book cannot be verified: {}\n{}\n",
+            escape(&problem.message),
+            problem.remedy
+        ),
+        json!({
+            "path": dir.display().to_string(), "verdict": "unverifiable", "exit": BookError::UNVERIFIABLE,
+            "error": {"code": problem.code, "message": problem.message, "remedy": problem.remedy},
+        }),
+    );
+    report.exit = BookError::UNVERIFIABLE;
     Ok(report)
 }
 

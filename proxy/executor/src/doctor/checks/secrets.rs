@@ -104,9 +104,7 @@ pub(in crate::doctor) fn separation(_context: &Context, settings: &Settings) -> 
             "any program of this user can read the keychain"
         }
         SecretsKind::Keychain => "a program of this user may ask the keychain",
-        SecretsKind::File => {
-            "any program of this user can read the passphrase's file or this program's memory"
-        }
+        SecretsKind::File => "any program of this user can read the passphrase's file",
     };
     vec![Found::warn(
         format!(
