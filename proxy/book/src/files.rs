@@ -222,6 +222,22 @@ pub(crate) fn open_write(path: &Path) -> Result<File, BookError> {
     regular(OpenOptions::new().read(true).write(true), path).map_err(BookError::io("open", path))
 }
 
+/// Whether this process may write to what is there, as far as its rights tell.
+pub(crate) fn may_write(path: &Path) -> Result<(), BookError> {
+    #[cfg(unix)]
+    rustix::fs::access(path, rustix::fs::Access::WRITE_OK)
+        .map_err(|error| BookError::io("write to", path)(error.into()))?;
+    #[cfg(not(unix))]
+    let _ = path;
+    Ok(())
+}
+
+/// Whether a regular file is there that this process may write.
+pub(crate) fn may_write_file(path: &Path) -> Result<(), BookError> {
+    open_read(path)?;
+    may_write(path)
+}
+
 /// The bytes of the file from `start` to `end`.
 pub(crate) fn open_range(path: &Path, start: u64, end: u64) -> Result<io::Take<File>, BookError> {
     let mut file = open_read(path)?;
@@ -482,7 +498,9 @@ pub(crate) fn read_from_disk(file: &File) -> io::Result<()> {
 
 /// Opens a regular file and nothing else: opening a pipe waits for its other end, and a device may never end.
 fn regular(options: &OpenOptions, path: &Path) -> io::Result<File> {
-    let strange = || io::Error::other("it is not a regular file");
+    let strange = || {
+        io::Error::other("it is not a regular file: move it away, and put back what belongs there")
+    };
     if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
         return Err(strange());
     }

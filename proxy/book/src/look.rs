@@ -10,6 +10,7 @@ use crate::journal::OpenCall;
 use crate::journal::chain::Chain;
 use crate::journal::continuity;
 use crate::journal::layout::{BookFile, Layout};
+use crate::journal::obstacles;
 use crate::journal::recover::begin;
 use crate::journal::scan::{Place, Recent, Scan, Tail, Which};
 use crate::key::Signer;
@@ -35,6 +36,8 @@ pub struct Look {
     pub key: Option<Vkey>,
     /// What stops a writer, if anything does.
     pub fault: Option<BookError>,
+    /// What of the folder stops a writer though the record is well: a file that is none, a right that is missing.
+    pub obstacle: Option<BookError>,
     /// Entries under the last good checkpoint, as far as the last segment could be read.
     pub size: u64,
     /// The root of their tree.
@@ -72,6 +75,7 @@ pub fn look(dir: &Path, options: &LookOptions) -> Result<Look, BookError> {
     let mut found = Look {
         key: None,
         fault: None,
+        obstacle: None,
         size: 0,
         root: Hash::of(b""),
         tail: None,
@@ -154,6 +158,7 @@ fn read(
         pin.check(layout, &chain)?;
     }
     found.tail = tail.map(|tail| (tail.end - tail.start, tail.lines));
+    found.obstacle = obstacles::check(layout, chain.size()).err();
     Ok(())
 }
 

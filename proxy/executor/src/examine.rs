@@ -54,6 +54,20 @@ pub struct Examined {
     pub place: Place,
 }
 
+/// Why nothing may be made of the book, where its state or an act that was cut short says so: the worst finding that is more than
+/// an unsigned end or a missing key.
+#[must_use]
+pub fn in_the_way(context: &Context, settings: Option<&Settings>) -> Option<Finding> {
+    let found = examine(context, settings).findings.into_iter();
+    let mut worse = found.filter(|finding| {
+        !matches!(
+            finding.condition,
+            Condition::UnsignedTail | Condition::KeyMissing
+        )
+    });
+    worse.next()
+}
+
 /// Looks at the book of `context`.
 #[must_use]
 pub fn examine(context: &Context, settings: Option<&Settings>) -> Examined {
@@ -90,7 +104,7 @@ pub fn examine(context: &Context, settings: Option<&Settings>) -> Examined {
             {
                 key = Key::Own;
             }
-            findings.extend(look.fault.as_ref().map(finding));
+            findings.extend(look.fault.iter().chain(&look.obstacle).map(finding));
             if let Some((bytes, lines)) = look.tail {
                 findings.push(Finding {
                     condition: Condition::UnsignedTail,

@@ -162,17 +162,13 @@ impl Folder {
     pub fn lock(&self, name: &str, wait: std::time::Duration) -> Result<FileLock, FolderError> {
         create_private_dir(&self.run())?;
         let path = self.run().join(name);
-        let file = private_options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(|source| FolderError::Io {
-                action: "open",
-                path: path.clone(),
-                source,
-            })?;
+        let mut options = private_options();
+        options.read(true).write(true).create(true).truncate(false);
+        let file = open_regular(&options, &path).map_err(|source| FolderError::Io {
+            action: "open",
+            path: path.clone(),
+            source,
+        })?;
         let end = std::time::Instant::now() + wait;
         loop {
             match file.try_lock() {
@@ -351,6 +347,32 @@ pub fn create_private_dir(path: &Path) -> Result<(), FolderError> {
         path: path.to_owned(),
         source,
     })
+}
+
+/// Opens a regular file and nothing else: opening a pipe waits for its other end, and a device may never end. A link is followed
+/// to a regular file only.
+///
+/// # Errors
+/// What the system says; that it is no regular file.
+pub fn open_regular(options: &OpenOptions, path: &Path) -> io::Result<File> {
+    let strange = || io::Error::other("it is not a regular file: move it away");
+    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Err(strange());
+    }
+    // It may be exchanged in between: the open itself must not wait either.
+    #[allow(unused_mut, reason = "only some systems have such flags")]
+    let mut options = options.clone();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32);
+    }
+    let file = options.open(path)?;
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(strange())
+    }
 }
 
 /// Options that create files as 0600.

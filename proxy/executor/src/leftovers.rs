@@ -47,6 +47,14 @@ pub fn leftovers(
         .filter(|(name, ..)| there(name))
         .map(|(name, what, todo)| left(format!("`{name}`: {what}"), todo))
         .collect();
+    let run = std::fs::metadata(context.folder.run());
+    if run.is_ok_and(|found| !found.is_dir()) {
+        let what = "`run`: it is not a folder, so no executor can start";
+        found.push(left(
+            what.to_owned(),
+            "move it away, then start the client again",
+        ));
+    }
     let era = there("era.json");
     if there("book.new") && !era {
         let what = "`book.new`: a part of a book that was never put in its place";

@@ -11,7 +11,7 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use crate::folder::Folder;
+use crate::folder::{Folder, open_regular};
 
 /// A log this long becomes `executor.log.1`, and the one before is gone.
 const LOG_BYTES: u64 = 4 << 20;
@@ -49,7 +49,7 @@ fn open(folder: &Folder) -> io::Result<File> {
     options.create(true).append(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
+    open_regular(&options, &path)
 }
 
 /// Standard error that a closed or full pipe cannot break.

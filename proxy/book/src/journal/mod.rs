@@ -10,6 +10,7 @@ pub(crate) mod follow;
 mod heartbeat;
 pub(crate) mod layout;
 mod objects;
+pub(crate) mod obstacles;
 pub(crate) mod prepare;
 pub(crate) mod recover;
 mod removal;

@@ -25,7 +25,7 @@ use crate::vault::{self, Found, Subject};
 
 /// The name of bytes that are set aside but not recorded yet. It is looked for under every lock, so that a crash between
 /// the two can't lose the record.
-const PENDING: &str = "pending";
+pub(crate) const PENDING: &str = "pending";
 
 /// Bytes of payloads that are read on opening, newest first; of older ones only the heads.
 const READ: u64 = 8 << 20;
@@ -178,15 +178,7 @@ impl Writer {
         let mut batch = Vec::new();
         if files::exists(&pending)? {
             let file = files::open_read(&pending)?;
-            // What was set aside twice is both.
-            if files::length(&file, &pending)? > 2 * MAX_TAIL {
-                return Err(BookError::Damaged(Damage {
-                    file: pending,
-                    line: 0,
-                    index: self.chain.size(),
-                    what: "more bytes are set aside than crashes can leave".into(),
-                }));
-            }
+            check_pending(&pending, files::length(&file, &pending)?, self.chain.size())?;
             let found = inspect(&file, 0, &self.chain).map_err(BookError::io("read", &pending))?;
             let (hash, bytes) = digest(files::open_read(&pending)?, &pending)?;
             let name = format!("{}.tail", data_encoding::HEXLOWER.encode(&hash.0));
@@ -388,6 +380,19 @@ fn check_note(
 }
 
 /// SHA-256 and length of what a reader gives.
+/// Refuses bytes set aside that are more than crashes leave: those of two tails.
+pub(crate) fn check_pending(pending: &Path, bytes: u64, size: u64) -> Result<(), BookError> {
+    if bytes > 2 * MAX_TAIL {
+        return Err(BookError::Damaged(Damage {
+            file: pending.to_owned(),
+            line: 0,
+            index: size,
+            what: "more bytes are set aside than crashes can leave; move it away".into(),
+        }));
+    }
+    Ok(())
+}
+
 fn digest(mut source: impl std::io::Read, path: &Path) -> Result<(Hash, u64), BookError> {
     let (mut hash, mut length, mut buffer) = (Sha256::new(), 0, vec![0; 64 << 10]);
     loop {

@@ -6,10 +6,12 @@ use std::ops::Range;
 
 use crate::commitment::Field;
 use crate::entry::Count;
-use crate::error::{BookError, Damage};
+use crate::error::BookError;
 use crate::facts::{Fact, Stored};
 use crate::files;
 use crate::journal::chain::{Chain, Leaf, MAX_UNSIGNED};
+use crate::journal::layout::Layout;
+use crate::journal::obstacles::senseless;
 use crate::journal::prepare::Prepared;
 use crate::journal::recover::begin;
 use crate::journal::scan::{Scan, Sink, Which};
@@ -151,23 +153,9 @@ impl Writer {
 
     /// Finishes what a crash left of removals that are on record; those that are not never happened.
     pub(super) fn finish_removals(&mut self) -> Result<(), BookError> {
-        let path = self.layout.dir.join(PENDING);
-        if !files::exists(&path)? {
+        let Some(from) = begun(&self.layout, self.chain.size())? else {
             return Ok(());
-        }
-        let text = files::read_small(&path, 256)?;
-        let text = String::from_utf8_lossy(&text).into_owned();
-        let from = text
-            .strip_prefix(PENDING_HEAD)
-            .and_then(|rest| rest.trim().parse::<u64>().ok())
-            .ok_or_else(|| {
-                BookError::Damaged(Damage {
-                    file: path,
-                    line: 1,
-                    index: self.chain.size(),
-                    what: "it does not say which removal was begun; move it away if nobody erased or pruned".into(),
-                })
-            })?;
+        };
         let until = from.saturating_add(MAX_UNSIGNED).min(self.chain.size());
         let mut wanted: BTreeMap<u64, BTreeSet<Field>> = BTreeMap::new();
         let mut minimum = 0;
@@ -314,6 +302,28 @@ impl Writer {
         }
         Ok(pruned)
     }
+}
+
+/// The size of the book before the removal that was begun and whose work is not done, if there is one.
+///
+/// # Errors
+/// [`BookError::Damaged`] where the note of it says nothing or of entries a book of `size` entries never had, [`BookError::Io`].
+pub(crate) fn begun(layout: &Layout, size: u64) -> Result<Option<u64>, BookError> {
+    let path = layout.dir.join(PENDING);
+    if !files::exists(&path)? {
+        return Ok(None);
+    }
+    let text = files::read_small(&path, 256)?;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let from = text
+        .strip_prefix(PENDING_HEAD)
+        .and_then(|rest| rest.trim().parse::<u64>().ok())
+        .filter(|from| *from <= size);
+    from.map(Some).ok_or_else(|| {
+        let what =
+            "it does not say which removal was begun; move it away if nobody erased or pruned";
+        senseless(&path, size, what)
+    })
 }
 
 /// The facts of entries within a range of indexes.

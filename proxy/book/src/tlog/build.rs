@@ -9,7 +9,9 @@ use crate::files;
 use crate::journal::BookFile;
 use crate::journal::follow::{Follower, SignedHead};
 use crate::journal::layout::Layout;
+use crate::look::{LookOptions, look};
 use crate::note::Note;
+use crate::pin::Pin;
 use crate::tlog::edge::{Edge, entries_of, width_at};
 use crate::tlog::path::{Level, TilePath, WIDTH};
 use crate::tlog::store::{self, CHECKPOINT, Disagreement, Mode, Store, TlogFinding};
@@ -85,7 +87,8 @@ impl Tlog {
     /// first time, looks whether all files are there and whether the right edge is the journal's; if not, as [`Tlog::rebuild`].
     ///
     /// # Errors
-    /// [`BookError::Damaged`] when the journal is, [`BookError::Io`].
+    /// [`BookError::Damaged`] when the journal is, [`BookError::RolledBack`] when it does not hold what `tlog/` published, [`BookError::Removed`],
+    /// [`BookError::Io`]. Nothing is changed then.
     pub fn extend(&mut self) -> Result<TlogReport, BookError> {
         let published = store::published(&self.layout);
         let known = self
@@ -93,6 +96,7 @@ impl Tlog {
             .as_ref()
             .is_some_and(|s| s.published == published);
         if !known {
+            self.refuse_unwell(published.as_deref())?;
             self.state = self.load(published.as_deref())?;
         }
         let Some(mut state) = self.state.take() else {
@@ -111,9 +115,9 @@ impl Tlog {
     /// differs, removes nothing else but partial tiles that a full one replaces.
     ///
     /// # Errors
-    /// [`BookError::Damaged`] when the journal is, [`BookError::NotFound`] when what is missing was pruned from the journal,
-    /// [`BookError::Io`].
+    /// As [`Tlog::extend`]; [`BookError::NotFound`] when what is missing was pruned from the journal.
     pub fn rebuild(&mut self) -> Result<TlogReport, BookError> {
+        self.refuse_unwell(store::published(&self.layout).as_deref())?;
         let mut state = self.begin()?;
         let from = state.edge.size();
         match self.run(&mut state, Pass::Rebuild)? {
@@ -138,6 +142,21 @@ impl Tlog {
             Ok(report) => Ok(report),
             Err(Stranger) => Err(self.lost(from)),
         }
+    }
+
+    /// Refuses to write where the book is not well: damaged, or without the tree that its own key signed and `tlog/` published.
+    fn refuse_unwell(&self, published: Option<&str>) -> Result<(), BookError> {
+        let pin = self.own_checkpoint(published).map(|checkpoint| Pin {
+            origin: self.book.origin.clone(),
+            size: checkpoint.size,
+            root: checkpoint.root,
+            key: self.book.vkey.id(),
+        });
+        let options = LookOptions {
+            vkeys: Vec::new(),
+            pin,
+        };
+        look(&self.layout.dir, &options)?.fault.map_or(Ok(()), Err)
     }
 
     /// The state from which every entry of the journal is looked at.

@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use countersign_book::{BookError, Tlog};
+use countersign_book::{BookError, LookOptions, Pin, Tlog, look};
 
 use crate::folder::Folder;
 use crate::recorder::written::Written;
@@ -36,6 +36,8 @@ pub struct Derived {
 /// What the thread holds between updates.
 struct Keeping {
     folder: Folder,
+    /// What was remembered of the book when this process began.
+    pin: Option<Pin>,
     tlog: Option<Tlog>,
     index: Option<Index>,
     /// What was said last, so that a lasting fault is said once.
@@ -43,11 +45,16 @@ struct Keeping {
 }
 
 impl Derived {
-    /// Starts the thread, which wakes after batches that `written` tells of.
+    /// Starts the thread, which wakes after batches that `written` tells of. Nothing is published of a book that is not what `pin`
+    /// remembers.
     ///
     /// # Errors
     /// When the system gives no thread.
-    pub fn start(folder: &Folder, written: Arc<Written>) -> std::io::Result<Self> {
+    pub fn start(
+        folder: &Folder,
+        pin: Option<Pin>,
+        written: Arc<Written>,
+    ) -> std::io::Result<Self> {
         let (alive, ended) = channel();
         let (folder, wake) = (folder.clone(), Arc::clone(&written));
         std::thread::Builder::new()
@@ -58,6 +65,7 @@ impl Derived {
                 crate::platform::yield_to_others();
                 let mut keeping = Keeping {
                     folder,
+                    pin,
                     tlog: None,
                     index: None,
                     said: None,
@@ -123,7 +131,16 @@ impl Keeping {
     fn tlog(&mut self) -> Result<(), BookError> {
         let mut tlog = match self.tlog.take() {
             Some(tlog) => tlog,
-            None => Tlog::open(&self.folder.book())?,
+            None => {
+                let options = LookOptions {
+                    vkeys: Vec::new(),
+                    pin: self.pin.clone(),
+                };
+                if let Some(fault) = look(&self.folder.book(), &options)?.fault {
+                    return Err(fault);
+                }
+                Tlog::open(&self.folder.book())?
+            }
         };
         let report = tlog.extend()?;
         for finding in &report.findings {

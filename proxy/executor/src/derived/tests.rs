@@ -442,7 +442,7 @@ fn a_changed_entry_is_not_listed() {
 fn the_thread_brings_both_up_to_date_and_ends() {
     let (_temp, folder) = folder();
     let written = Arc::new(Written::default());
-    let derived = Derived::start(&folder, Arc::clone(&written)).unwrap();
+    let derived = Derived::start(&folder, None, Arc::clone(&written)).unwrap();
     written.tell();
     derived.close(Duration::from_secs(60));
     let check = Tlog::open(&folder.book()).unwrap().check().unwrap();
@@ -458,7 +458,7 @@ fn the_thread_brings_both_up_to_date_and_ends() {
     append(&folder, 60, 5);
     let held = folder.lock(super::LOCK, Duration::ZERO).unwrap();
     let written = Arc::new(Written::default());
-    let derived = Derived::start(&folder, Arc::clone(&written)).unwrap();
+    let derived = Derived::start(&folder, None, Arc::clone(&written)).unwrap();
     derived.close(Duration::from_secs(60));
     assert_eq!(
         Tlog::open(&folder.book())

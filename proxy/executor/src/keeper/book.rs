@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
-use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use countersign_gate::idempotency::Owner;
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
-use crate::folder::Folder;
+use crate::folder::{Folder, read_own, replace};
 use crate::recorder::liveness::{Process, is_alive};
 use crate::recorder::{Chore, Chores, Moment, Recorder};
 use crate::settings::authors;
@@ -191,9 +190,10 @@ fn refusals(counts: &[RefusalCount]) -> Vec<Draft> {
 fn settings_changed(folder: &Folder, wait: Duration) -> Option<Chore> {
     let remembered = folder.run().join("settings.sha256");
     let is_new = || {
-        let bytes = fs::read(folder.settings()).ok()?;
+        let (bytes, _) = read_own(&folder.settings(), 8 << 20).ok()?;
         let text = authors::digest(&bytes);
-        let last = fs::read_to_string(&remembered).ok();
+        let last = read_own(&remembered, 256).ok();
+        let last = last.and_then(|(bytes, _)| String::from_utf8(bytes).ok());
         (last.as_ref() != Some(&text)).then_some((bytes, text, last))
     };
     is_new()?;
@@ -207,7 +207,7 @@ fn settings_changed(folder: &Folder, wait: Duration) -> Option<Chore> {
     Some(Chore {
         drafts: vec![draft],
         done: Box::new(move || {
-            if let Err(error) = fs::write(&remembered, &text) {
+            if let Err(error) = replace(&remembered, text.as_bytes()) {
                 tracing::warn!(%error, "the settings may be recorded again");
             }
             drop(lock);

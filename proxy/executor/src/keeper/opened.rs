@@ -67,7 +67,11 @@ impl Opened {
         server: &Name,
         state: &State,
     ) -> Result<Self, Problem> {
-        if folder.root().join("era.json").try_exists().unwrap_or(true) {
+        // Whatever is there: only the command that writes it can tell.
+        if !matches!(
+            std::fs::symlink_metadata(folder.root().join("era.json")),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound
+        ) {
             return Err(era_unfinished());
         }
         let settings = match state {
@@ -109,7 +113,13 @@ impl Opened {
         }));
         let held = signing.len();
         let keys = (signing, VaultKey::from_bytes(*vault));
-        let open = opening(folder, settings, &process, keys, (pin, pinner.listener()));
+        let open = opening(
+            folder,
+            settings,
+            &process,
+            keys,
+            (pin.clone(), pinner.listener()),
+        );
         let run = folder.run();
         let recorder = Recorder::start(
             process.name(),
@@ -120,7 +130,7 @@ impl Opened {
         .map_err(|error| no_thread(&error))?;
         let written = recorder.written();
         let derived =
-            Derived::start(folder, Arc::clone(&written)).map_err(|error| no_thread(&error))?;
+            Derived::start(folder, pin, Arc::clone(&written)).map_err(|error| no_thread(&error))?;
         let upkeep = Upkeep::start(folder, Box::new(open), held, written);
         let upkeep = upkeep.map_err(|error| no_thread(&error))?;
         let port = BookPort::new(recorder.clone(), process.name())

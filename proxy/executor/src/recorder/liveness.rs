@@ -5,6 +5,8 @@ use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::folder::open_regular;
+
 /// This process among those of the executor. The lock is let go and its file removed when dropped.
 #[derive(Debug)]
 pub struct Process {
@@ -66,7 +68,7 @@ pub fn is_alive(run: &Path, name: &str) -> bool {
         return false;
     }
     let path = run.join(format!("{name}.lock"));
-    match File::options().write(true).open(&path) {
+    match open_regular(File::options().write(true), &path) {
         Err(error) => error.kind() != io::ErrorKind::NotFound,
         Ok(file) => match file.try_lock() {
             Err(TryLockError::WouldBlock) => true,
@@ -89,7 +91,8 @@ pub fn living(run: &Path) -> Vec<String> {
         let Some(name) = name.filter(|name| name.starts_with(|c: char| c.is_ascii_digit())) else {
             continue;
         };
-        let held = File::open(entry.path()).map(|file| file.try_lock_shared());
+        let held = open_regular(File::options().read(true), &entry.path())
+            .map(|file| file.try_lock_shared());
         if matches!(held, Ok(Err(TryLockError::WouldBlock))) {
             names.push(crate::commands::plain(name));
         }

@@ -58,6 +58,7 @@ pub(crate) fn open(
         Err(error) => return Err(error.into()),
         Ok(_) => {}
     }
+    refuse_strange_companions(path)?;
     let wrong = |error| fault(path, &error);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
@@ -103,6 +104,23 @@ pub(crate) fn open(
         });
     }
     Ok(connection)
+}
+
+/// SQLite opens what lies beside a database without a look: a pipe there would wait for ever.
+fn refuse_strange_companions(path: &Path) -> Result<(), FolderError> {
+    for suffix in ["-wal", "-shm", "-journal"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        let beside = std::path::PathBuf::from(name);
+        if std::fs::symlink_metadata(&beside).is_ok_and(|found| !found.is_file()) {
+            return Err(FolderError::Unsafe {
+                path: beside,
+                what: "is not a plain file".to_owned(),
+                remedy: "move it away; no executor wrote it".to_owned(),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// Runs `work` in one IMMEDIATE transaction: nothing of it holds when it fails.

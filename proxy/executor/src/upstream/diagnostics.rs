@@ -158,7 +158,7 @@ impl Diagnostics {
         options.append(true).create(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let Ok(mut file) = options.open(path) else {
+        let Ok(mut file) = crate::folder::open_regular(&options, path) else {
             return;
         };
         let (now, pid, name) = (jiff::Timestamp::now(), std::process::id(), source.name());

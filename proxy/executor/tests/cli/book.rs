@@ -486,6 +486,73 @@ fn b55_hostile_books_cost_bounded_time_and_memory_and_print_neutral_text() {
     }
 }
 
+/// Files an executor or a command opens beside its record.
+#[cfg(unix)]
+const OPENED: &[&str] = &[
+    "logs/here.log",
+    "logs/executor.log",
+    "run/settings.sha256",
+    "run/1-aaaa.lock",
+    "run/pin.lock",
+    "run/keys.lock",
+    "run/tlog.lock",
+    "state.db-journal",
+    "state.db-wal",
+    "buckets.db",
+    "index.db",
+    "era.json",
+    "book/LOCK",
+    "book/removal.pending",
+    "book/quarantine/pending",
+    "book/tlog/checkpoint",
+    "book/tlog/checkpoint.tmp",
+    "book/vault/00000000000000000000.seg",
+];
+
+#[test]
+#[cfg(unix)]
+fn b55_a_pipe_in_the_place_of_a_file_holds_nobody_up() {
+    for name in OPENED {
+        let world = grown();
+        let path = world.dir().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, "").unwrap();
+        pipe(&path);
+        for line in [
+            "run here --agent bar",
+            "book status",
+            "book list",
+            "book tlog",
+            "book verify",
+            "doctor",
+        ] {
+            let output = bounded(&world, line, name);
+            assert!(output.status.code().is_some(), "{name}: {line} was ended");
+        }
+    }
+}
+
+#[test]
+fn b54_nothing_is_published_of_a_book_that_is_not_well() {
+    for (name, exit, harm) in STATES.iter().filter_map(|state| {
+        matches!(state.name, "ROLLED_BACK" | "REMOVED" | "DAMAGED")
+            .then_some((state.name, state.exit, state.harm))
+    }) {
+        let world = grown();
+        assert!(world.run("book tlog").status.success());
+        harm(&world);
+        let before = files(&world.dir().join("book"));
+        let told = world.run("book tlog");
+        let text = String::from_utf8(told.stdout).unwrap();
+        assert_eq!(told.status.code(), Some(exit), "{name}: {text}");
+        assert!(
+            text.starts_with(name) && text.contains("what to do: "),
+            "{text}"
+        );
+        assert!(files(&world.dir().join("book")) == before, "{name}");
+    }
+}
+
 /// Runs a command with a limit on its memory, and not for ever.
 fn bounded(world: &World, line: &str, name: &str) -> Output {
     let program = env!("CARGO_BIN_EXE_countersign");

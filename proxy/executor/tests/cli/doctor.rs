@@ -91,6 +91,34 @@ const CASES: &[Case] = &[
         words: "an erasure or a pruning was begun",
     },
     Case {
+        name: "a removal nobody began",
+        harm: |world| fs::write(world.dir().join("book/removal.pending"), "junk").unwrap(),
+        check: "book",
+        level: "fail",
+        words: "it does not say which removal was begun",
+    },
+    Case {
+        name: "a removal beyond the book",
+        harm: |world| {
+            let path = world.dir().join("book/removal.pending");
+            fs::write(path, "countersign removal 1\n99999999\n").unwrap();
+        },
+        check: "book",
+        level: "fail",
+        words: "it does not say which removal was begun",
+    },
+    Case {
+        name: "a lock that is a folder",
+        harm: |world| {
+            let path = world.dir().join("book/LOCK");
+            let _ = fs::remove_file(&path);
+            fs::create_dir(path).unwrap();
+        },
+        check: "book",
+        level: "fail",
+        words: "it is not a regular file",
+    },
+    Case {
         name: "bytes set aside and not recorded",
         harm: |world| {
             fs::write(world.dir().join("book/quarantine/pending"), "{\"v\"").unwrap();

@@ -86,6 +86,9 @@ pub(in crate::commands) fn own_writer(
     settings: &Settings,
     store: &dyn SecretStore,
 ) -> Result<Writer, Problem> {
+    if let Some(what) = new_era::begun(context) {
+        return Err(era_unfinished(&what));
+    }
     let account = Account::book_vault();
     let held = signing::held(store)?;
     if held.is_empty() {
@@ -112,6 +115,16 @@ pub(in crate::commands) fn remember(context: &Context, store: &dyn SecretStore, 
     if let Err(problem) = pin::raise(&context.folder, store, &writer.head()) {
         tracing::warn!(%problem, "how long the book is could not be remembered");
     }
+}
+
+/// No other act on the record comes between the beginning and the end of a new era.
+fn era_unfinished(what: &str) -> Problem {
+    let words = crate::condition::Condition::EraUnfinished.words();
+    Problem::new(
+        "era_unfinished",
+        format!("{}: {what}; nothing was changed", words.means),
+        words.todo,
+    )
 }
 
 fn missing(account: &Account) -> Problem {
@@ -174,7 +187,10 @@ pub(in crate::commands) fn unreadable(context: &Context, dir: &Path, error: &Boo
         BookError::Io { .. } => {
             "look at the disk and at the rights of the folder, then try again; nothing was changed".to_owned()
         }
-        _ => "`countersign book verify` names the first bad place; nothing was changed".to_owned(),
+        error => match crate::condition::Condition::of(error) {
+            Some(condition) if dir == own => condition.words().todo.to_owned(),
+            _ => "`countersign book verify` names the first bad place; nothing was changed".to_owned(),
+        },
     };
     Problem::new("book_unreadable", error.to_string(), remedy)
 }

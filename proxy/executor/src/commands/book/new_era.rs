@@ -53,14 +53,16 @@ pub(super) fn run(context: &Context, args: &NewEraArgs) -> Result<Report, Proble
     let settings = context.settings()?;
     let act = Act {
         command: "book new-era",
-        consequence: "this book ends and another one begins, with a new name and a new key; the old one is moved aside and kept whole. \
+        consequence: "this book ends and another one begins, with a new name and a new key; the old one is moved aside and kept as it is. \
                       Who knows the old key must be told the new one",
     };
     consent(context, &act, args.consent)?;
     let _lock = context.folder.lock("keys.lock", WAIT)?;
     nobody_runs(context)?;
     let store = context.secrets(&settings)?;
-    let plan = match read_plan(context)? {
+    let begun = read_plan(context)?;
+    let goes_on = begun.is_some();
+    let plan = match begun {
         Some(plan) => plan,
         None => new_plan(context, &settings, store.as_ref(), &args.reason)?,
     };
@@ -74,7 +76,14 @@ pub(super) fn run(context: &Context, args: &NewEraArgs) -> Result<Report, Proble
     // The settings in force are recorded anew in the new book.
     remove(&context.folder.run().join("settings.sha256"))?;
     remove(&plan_path(context))?;
-    report(context, &plan)
+    let mut report = report(context, &plan)?;
+    if goes_on {
+        report.text.push_str(&format!(
+            "this ended what an earlier `book new-era` had begun; the reason on record is the one given then: {}\n",
+            countersign_book::escape(&plan.reason)
+        ));
+    }
+    Ok(report)
 }
 
 /// A book that is open in a running executor can't be moved under it.
@@ -307,8 +316,8 @@ fn report(context: &Context, plan: &Plan) -> Result<Report, Problem> {
         .map_err(|error| Problem::new("book", error.to_string(), "run the command again"))?;
     let closed = context.folder.root().join(&plan.closed);
     let mut text = format!(
-        "a new book begins; its entry 1 names the old one\n  fingerprint {}\n  {}\nnote the whole line elsewhere\nthe old book is in `{}`, \
-         whole: `countersign book verify {}`\n",
+        "a new book begins; its entry 1 names the old one\n  fingerprint {}\n  {}\nnote the whole line elsewhere\nthe old book is kept as it was in `{}`: \
+         `countersign book verify {}`\n",
         book.vkey.fingerprint(),
         book.vkey,
         closed.display(),

@@ -65,8 +65,9 @@ pub(super) fn run(context: &Context, args: &PruneArgs) -> Result<Report, Problem
         Before::Time(time) => reader.older_than(time).map_err(failed)?,
     };
     let consequence = format!(
-        "entries below {index} and what is kept of them are removed for ever, as far as whole files hold nothing newer; the book \
-         says so and the rest stays provable"
+        "entries below {index} are removed for ever, in whole files of the journal only, and with them the files of the vault that no \
+         later entry shares; the book says so and the rest stays provable. What is kept of them in a shared file stays there, encrypted, \
+         and `countersign book erase` can't reach it any more: erase first what must go"
     );
     let act = Act {
         command: "book prune",

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::commands::{Context, Report};
 use crate::derived;
+use crate::examine::{Finding, in_the_way};
 use crate::problem::Problem;
 
 use super::unreadable;
@@ -28,9 +29,14 @@ pub struct TlogArgs {
     pub check: bool,
 }
 
-/// Exit code 0: as the journal says, or made so. With `--check` 11: behind; 20: something is missing or differs.
+/// Exit code 0: as the journal says, or made so; where the book is not well, its state's code, and nothing is touched. With `--check` 11: behind; 20: something is missing or differs.
 pub(super) fn run(context: &Context, args: &TlogArgs) -> Result<Report, Problem> {
     let dir = context.folder.book();
+    if !args.check
+        && let Some(finding) = in_the_way(context, context.settings().ok().as_ref())
+    {
+        return Ok(refused(&finding));
+    }
     let failed = |error: BookError| match error {
         BookError::NotFound(what) => Problem::new(
             "tlog_lost",
@@ -55,6 +61,23 @@ pub(super) fn run(context: &Context, args: &TlogArgs) -> Result<Report, Problem>
         json: data(&report),
         exit,
     })
+}
+
+/// The state of the book, in which nothing is derived from it.
+fn refused(finding: &Finding) -> Report {
+    let words = finding.condition.words();
+    let mut report = Report::new(
+        format!(
+            "{}: {}\n  found: {}\n  not changed: the record and what is derived from it: nothing was published\n  what to do: {}\n",
+            words.name, words.means, finding.what, words.todo
+        ),
+        json!({
+            "state": words.name, "means": words.means, "found": finding.what,
+            "not_changed": "the record and what is derived from it", "what_to_do": words.todo,
+        }),
+    );
+    report.exit = finding.exit;
+    report
 }
 
 fn verdict(report: &TlogReport) -> u8 {
