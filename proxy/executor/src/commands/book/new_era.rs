@@ -64,19 +64,12 @@ pub(super) fn run(context: &Context, args: &NewEraArgs) -> Result<Report, Proble
     let goes_on = begun.is_some();
     let plan = match begun {
         Some(plan) => plan,
-        None => new_plan(context, &settings, store.as_ref(), &args.reason)?,
+        None => {
+            let origin = ending(context)?;
+            new_plan(context, &settings, store.as_ref(), (origin, &args.reason)).map_err(in_part)?
+        }
     };
-    if origin_at(&context.folder.book()).as_ref() != Some(&plan.new) {
-        let key = era_key(store.as_ref())?;
-        make(context, &settings, &plan, &key)?;
-        put_in_place(context, &plan)?;
-    }
-    adopt(store.as_ref())?;
-    repin(context, store.as_ref())?;
-    // The settings in force are recorded anew in the new book.
-    remove(&context.folder.run().join("settings.sha256"))?;
-    remove(&plan_path(context))?;
-    let mut report = report(context, &plan)?;
+    let mut report = finish(context, &settings, store.as_ref(), &plan).map_err(in_part)?;
     if goes_on {
         report.text.push_str(&format!(
             "this ended what an earlier `book new-era` had begun; the reason on record is the one given then: {}\n",
@@ -84,6 +77,43 @@ pub(super) fn run(context: &Context, args: &NewEraArgs) -> Result<Report, Proble
         ));
     }
     Ok(report)
+}
+
+/// The steps after the plan, each of which can be repeated.
+fn finish(
+    context: &Context,
+    settings: &Settings,
+    store: &dyn SecretStore,
+    plan: &Plan,
+) -> Result<Report, Problem> {
+    if origin_at(&context.folder.book()).as_ref() != Some(&plan.new) {
+        let key = era_key(store)?;
+        make(context, settings, plan, &key)?;
+        put_in_place(context, plan)?;
+    }
+    adopt(store)?;
+    repin(context, store)?;
+    // The settings in force are recorded anew in the new book.
+    remove(&context.folder.run().join("settings.sha256"))?;
+    remove(&plan_path(context))?;
+    report(context, plan)
+}
+
+/// Why the act did not come to its end. Whatever failed says of itself that it changed nothing; the act by then has.
+fn in_part(problem: Problem) -> Problem {
+    let [message, remedy] =
+        [problem.message, problem.remedy].map(|text| text.replace("; nothing was changed", ""));
+    let mended = match remedy.as_str() {
+        "" => "when that is mended".to_owned(),
+        remedy => remedy.to_owned(),
+    };
+    Problem::new(
+        problem.code,
+        format!(
+            "{message}; the new era is begun and not finished, and whatever was in the book is kept"
+        ),
+        format!("{mended}; then run `countersign book new-era` again: it goes on where this ended"),
+    )
 }
 
 /// A book that is open in a running executor can't be moved under it.
@@ -143,22 +173,26 @@ fn is_plain_name(name: &str) -> bool {
     name.starts_with("book-") && name.bytes().all(plain)
 }
 
-/// Closes the old book where it can still be signed, and writes down what is to be done.
-fn new_plan(
-    context: &Context,
-    settings: &Settings,
-    store: &dyn SecretStore,
-    reason: &str,
-) -> Result<Plan, Problem> {
-    let dir = context.folder.book();
-    let origin = BookFile::read(&dir).map_err(|error| {
+/// The origin of the book that ends.
+fn ending(context: &Context) -> Result<Origin, Problem> {
+    let book = BookFile::read(&context.folder.book()).map_err(|error| {
         Problem::new(
             "book",
             format!("which book ends can't be told: {error}; nothing was changed"),
             "restore the file `BOOK` from a copy, then run the command again",
         )
     })?;
-    let origin = origin.origin;
+    Ok(book.origin)
+}
+
+/// Closes the old book where it can still be signed, and writes down what is to be done.
+fn new_plan(
+    context: &Context,
+    settings: &Settings,
+    store: &dyn SecretStore,
+    (origin, reason): (Origin, &str),
+) -> Result<Plan, Problem> {
+    let dir = context.folder.book();
     let reason = plain(reason);
     let closed = BookClosed {
         process: super::process(),
