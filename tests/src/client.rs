@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -100,7 +101,11 @@ impl Client {
 
     /// The next line with its end, `None` when the stream is closed.
     pub fn next_line(&mut self) -> Option<Vec<u8>> {
-        match self.lines.recv_timeout(PATIENCE) {
+        self.next_line_within(PATIENCE)
+    }
+
+    fn next_line_within(&mut self, patience: Duration) -> Option<Vec<u8>> {
+        match self.lines.recv_timeout(patience) {
             Ok(line) => {
                 self.seen.push(line.clone());
                 Some(line)
@@ -135,6 +140,24 @@ impl Client {
     /// Waits for the response to `id`.
     pub fn answer(&mut self, id: &Value) -> Value {
         self.wait_for(|message| is_response(message) && message.get("id") == Some(id))
+    }
+
+    /// As [`Client::answer`], where more patience is asked for than any other answer needs.
+    pub fn late_answer(&mut self, id: &Value, patience: Duration) -> Value {
+        let is_it = |message: &Value| is_response(message) && message.get("id") == Some(id);
+        if let Some(at) = self.aside.iter().position(is_it) {
+            return self.aside.remove(at);
+        }
+        loop {
+            let Some(line) = self.next_line_within(patience) else {
+                panic!("the stream is closed; stderr: {}", self.stderr());
+            };
+            let message = parse(&line);
+            if is_it(&message) {
+                return message;
+            }
+            self.aside.push(message);
+        }
     }
 
     /// Waits for a notification or request of the server of that method.

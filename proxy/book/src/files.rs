@@ -70,6 +70,9 @@ impl LockFile {
         match self.file.try_lock() {
             Ok(()) => Ok(Some(Held(Arc::clone(&self.file)))),
             Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Interrupted => {
+                Ok(None)
+            }
             Err(TryLockError::Error(error)) => Err(BookError::io("lock", &self.path)(error)),
         }
     }
